@@ -1,0 +1,101 @@
+"""The command line: every command a few lines that say it with the library."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+import provml
+from provml.errors import ProvmlError
+
+
+class Commands(click.Group):
+    """A group whose commands end with the message and the exit code of our errors, not with a traceback."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except ProvmlError as error:
+            click.echo(f"provml: {error}", err=True)
+            ctx.exit(error.exit_code)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(provml.__version__, prog_name="provml")
+def main() -> None:
+    """Record what a training used, did and produced, and ask it."""
+
+
+PathArgument = click.Path(path_type=Path)
+
+
+@main.command("compile")
+@click.argument("ontologies", nargs=-1, type=PathArgument)
+@click.option("-o", "--output", type=PathArgument, help="The Python module to write, for an ontology of your own.")
+@click.option(
+    "--import",
+    "imports",
+    multiple=True,
+    type=PathArgument,
+    help="A file that the ontology imports (nothing is fetched).",
+)
+@click.option("--shapes", type=PathArgument, help="Also write SHACL shapes to this file.")
+@click.option("--context", type=PathArgument, help="Also write a JSON-LD context to this file.")
+@click.option("--docs", type=PathArgument, help="Also write vocabulary pages into this folder.")
+@click.option("--check", is_flag=True, help="Write nothing; say which files are stale and exit 1 if any is.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+def compile_(
+    ontologies: tuple[Path, ...],
+    output: Path | None,
+    imports: tuple[Path, ...],
+    shapes: Path | None,
+    context: Path | None,
+    docs: Path | None,
+    check: bool,
+    quiet: bool,
+) -> None:
+    """Turn an OWL ontology into typed Python classes, SHACL shapes, a JSON-LD context and pages.
+
+    \b
+    provml compile my.ttl -o my_vocab.py      an ontology of your own
+    provml compile [--check]                  provml's own ontologies, in a checkout
+    """
+    from provml import compiler
+    from provml.compiler.output import home
+
+    if ontologies:
+        if output is None:
+            raise click.UsageError(f"Say where to write it: provml compile {ontologies[0]} -o my_vocab.py")
+        files, notes = compiler.user_files(
+            ontologies, output, imports=imports, shapes=shapes, jsonld=context, docs=docs
+        )
+        root = Path()
+        command = " ".join(["provml compile", *map(str, ontologies), f"-o {output}"])
+    else:
+        if output or imports or shapes or context or docs:
+            raise click.UsageError("These options go with an ontology: provml compile my.ttl -o my_vocab.py")
+        root = home()
+        files, _ = compiler.own_files()
+        notes = []  # ours stand in docs/vocabulary
+        command = "provml compile"
+    for note in [] if quiet else notes:
+        click.echo(f"note: {note}", err=True)
+    if check:
+        compiler.check(files, command, root)
+        changed = []
+    else:
+        changed = compiler.write(files, root)
+    if not quiet:
+        for name in changed:
+            click.echo(f"wrote {name}")
+        click.echo(
+            f"{len(files) - len(changed)} of {len(files)} file(s) up to date"
+            if not changed
+            else f"{len(changed)} file(s) written"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

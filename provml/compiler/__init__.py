@@ -1,0 +1,16 @@
+"""Ontology in, files out: typed Python modules, SHACL shapes, a JSON-LD context and vocabulary pages.
+
+    source      files and their imports, as read
+    expression  what OWL says with blank nodes
+    naming      Python names for terms
+    schema      classes and properties, with all that follows worked out
+    fields      which fields a class has
+    python, shapes, context, pages     a schema as text
+    output      which files, and whether they are stale
+
+Data flows down that list; only `output` writes.
+"""
+
+from provml.compiler.output import check, own_files, stale, user_files, write
+
+__all__ = ["check", "own_files", "stale", "user_files", "write"]

@@ -1,0 +1,260 @@
+"""A schema as Python: one module of typed classes for each ontology."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+
+from provml.compiler.schema import ClassTerm, FieldSpec, Individual, Schema
+from provml.compiler.source import Source
+
+TYPES = {
+    "float": "float",
+    "integer": "int",
+    "boolean": "bool",
+    "decimal": "Decimal",
+    "text": "str",
+    "words": "str",
+    "tagged": "Text",
+    "datetime": "datetime",
+    "date": "date",
+    "time": "time",
+    "duration": "timedelta",
+    "iri": "IRI",
+    "other": "Literal",
+    "any": "Scalar",
+}
+GIVEN = {"text": "str | PurePath", "iri": "str", "decimal": "Decimal | int"}
+"""What a constructor takes where that is more than what the field reads as."""
+
+
+class ModuleWriter:
+    """Writes the module of one ontology (or of several that go into one file)."""
+
+    def __init__(self, schema: Schema, sources: Iterable[Source], modules: Mapping[Source, str], package: str) -> None:
+        self.schema = schema
+        self.sources = list(sources)
+        self.modules = modules
+        self.package = package
+        self.bases: set[str] = set()
+        self.typing: set[str] = set()
+        self.names: set[str] = set()
+
+    def text(self, header: str) -> str:
+        """The whole module."""
+        classes = [cls for _, cls in self.schema.kept() if cls.source in self.sources]
+        classes.sort(key=lambda cls: (len(cls.ancestors), cls.iri))
+        individuals = [one for one in self.schema.individuals.values() if one.source in self.sources]
+        individuals.sort(key=lambda one: one.iri)
+        bodies = [self.write_class(cls) for cls in classes]
+        bodies += ["\n".join(self.write_individual(one) for one in individuals)] if individuals else []
+        aliases = {alias: cls.name for cls in classes for alias in cls.aliases}
+        if aliases:
+            bodies.append(self.write_aliases(aliases))
+        exported = sorted({*(cls.name for cls in classes), *(one.name for one in individuals)})
+        listed = "".join(f'    "{name}",\n' for name in exported)
+        return f"{header}{self.write_imports()}\n\n__all__ = [\n{listed}]\n\n\n" + "\n\n".join(bodies) + "\n"
+
+    # ---- parts
+
+    def write_imports(self) -> str:
+        lines = ["from __future__ import annotations\n"]
+        abc = sorted({"Iterable", "Mapping"} & self.names)
+        if abc:
+            lines.append(f"from collections.abc import {', '.join(abc)}")
+        moments = sorted({"date", "datetime", "time", "timedelta"} & self.names)
+        if moments:
+            lines.append(f"from datetime import {', '.join(moments)}")
+        if "Decimal" in self.names:
+            lines.append("from decimal import Decimal")
+        if "PurePath" in self.names:
+            lines.append("from pathlib import PurePath")
+        typing = sorted(
+            ({"Any", "ClassVar"} & self.names)
+            | ({"TYPE_CHECKING"} if self.typing - self.bases or "warn" in self.names else set())
+        )
+        if "OneOf" in self.names:
+            typing.append("Literal as OneOf")
+        if typing:
+            lines.append(f"from typing import {', '.join(typing)}")
+        if len(lines) > 1:
+            lines.append("")
+        if "Field" in self.names:
+            lines.append("from provml.field import Field")
+        lines.append(f"from provml.things import {'Thing, renamed' if 'warn' in self.names else 'Thing'}")
+        values = sorted({"IRI", "Literal", "Scalar", "Text"} & self.names)
+        if values:
+            lines.append(f"from provml.values import {', '.join(values)}")
+        if self.bases:
+            lines.append(f"from {self.package} import {', '.join(sorted(self.bases))}")
+        later = sorted(self.typing - self.bases)
+        if later:
+            lines.append(f"\nif TYPE_CHECKING:\n    from {self.package} import {', '.join(later)}")
+        return "\n".join(lines) + "\n"
+
+    def reference(self, iri: str, *, base: bool = False) -> str:
+        """A class as this module calls it."""
+        cls = self.schema.classes[self.schema.canonical[iri]]
+        if cls.source in self.sources:
+            return cls.name
+        module = self.modules[cls.source]
+        (self.bases if base else self.typing).add(module)
+        return f"{module}.{cls.name}"
+
+    def write_class(self, cls: ClassTerm) -> str:
+        self.names.add("ClassVar")
+        bases = [self.reference(parent, base=True) for parent in cls.parents] or ["Thing"]
+        lines = [f"class {cls.name}({', '.join(bases)}):", self.docstring(cls), "", "    __slots__ = ()", ""]
+        lines.append(f'    CLASS_IRI: ClassVar[str | None] = "{cls.iri}"')
+        lines.append("    TYPES: ClassVar[tuple[str, ...]] = (")
+        lines += [f'        "{name}",' for name in cls.types]
+        lines.append("    )")
+        if cls.own:
+            self.names.add("Field")
+            lines.append("    OWN_FIELDS: ClassVar[tuple[Field, ...]] = (")
+            lines += [f"        {self.row(name, cls.fields[name])}," for name in cls.own]
+            lines.append("    )")
+            for name in cls.own:
+                spec = cls.fields[name]
+                lines.append(f"\n    {name}: {self.read_type(spec)}")
+                lines.append(_doc(spec.prop.definition or spec.prop.label, indent=4))
+        return "\n".join([*lines, "", self.write_init(cls)]) + "\n"
+
+    def docstring(self, cls: ClassTerm) -> str:
+        parts = [cls.definition or f"{cls.label[:1].upper()}{cls.label[1:]}."]
+        parts += [f"Example: {example}" for example in cls.examples]
+        if cls.deprecated:
+            parts.append("Deprecated: kept so that older queries find it; make one of its subclasses instead.")
+        return _doc("\n\n".join(parts), indent=4)
+
+    def row(self, name: str, spec: FieldSpec) -> str:
+        parts = [repr(name), f'"{spec.prop.iri}"', f'"{spec.kind}"']
+        if spec.one:
+            parts.append("one=True")
+        if spec.least:
+            parts.append(f"least={spec.least}")
+        if spec.most is not None:
+            parts.append(f"most={spec.most}")
+        if spec.ranges and spec.prop.is_object:
+            sets = ", ".join(f"({', '.join(repr(x) for x in sorted(members))},)" for members in spec.ranges)
+            parts.append(f"ranges=({sets},)")
+        data = spec.data
+        if not spec.prop.is_object:
+            if data.datatype is not None:
+                parts.append(f'datatype="{data.datatype}"')
+            if data.limits:
+                parts.append(f"limits={data.limits!r}")
+            if data.pattern is not None:
+                parts.append(f"pattern={data.pattern!r}")
+            if data.choices:
+                parts.append(f"choices={data.choices!r}")
+        if spec.prop.supers:
+            parts.append(f"supers={spec.prop.supers!r}")
+        if spec.prop.inverse is not None:
+            parts.append(f'inverse="{spec.prop.inverse}"')
+        return f"Field({', '.join(parts)})".replace("'", '"')
+
+    def write_init(self, cls: ClassTerm) -> str:
+        self.names |= {"Iterable", "Mapping"}
+        ordered = sorted(cls.fields.items(), key=lambda item: (item[1].least == 0, item[0]))
+        lines = ["    def __init__(", "        self,", "        iri: str,", "        *,"]
+        lines += [f"        {name}: {self.given_type(spec)}," for name, spec in ordered]
+        lines += [
+            "        label: str | Iterable[str] | None = None,",
+            "        comment: str | Iterable[str] | None = None,",
+            "        also: Mapping[str, object] | None = None,",
+            "    ) -> None:",
+            "        values: dict[str, object] = {}",
+        ]
+        for name in [name for name, _ in ordered] + ["label", "comment"]:
+            lines += [f"        if {name} is not None:", f'            values["{name}"] = {name}']
+        lines.append("        self._keep(iri, values, also)")
+        return "\n".join(lines)
+
+    def write_individual(self, one: Individual) -> str:
+        name = self.reference(one.class_iri, base=True)
+        label = f", label={_quote(one.label)}" if one.label else ""
+        return f'{one.name} = {name}("{one.iri}"{label})\n{_doc(one.definition or one.label, indent=0)}\n'
+
+    def write_aliases(self, aliases: dict[str, str]) -> str:
+        self.names.add("warn")
+        lines = [f"    {alias} = {name}" for alias, name in sorted(aliases.items())]
+        table = [f'        "{alias}": "{name}",' for alias, name in sorted(aliases.items())]
+        return "\n".join(
+            [
+                "if TYPE_CHECKING:",
+                *lines,
+                "else:",
+                "    _RENAMED = {",
+                *table,
+                "    }",
+                "",
+                "    def __getattr__(name: str) -> object:",
+                "        return renamed(__name__, globals(), _RENAMED, name)",
+            ]
+        )
+
+    # ---- types
+
+    def value_type(self, spec: FieldSpec, *, given: bool) -> str:
+        if spec.prop.is_object:
+            self.names.add("IRI")
+            names = self.best_classes(spec)
+            if names is None:
+                self.names.add("Any")
+                return "Any"
+            return " | ".join([*(self.reference(name) for name in names), "IRI"]) if names else "Thing | IRI"
+        if spec.data.choices:
+            self.names.add("OneOf")
+            return f"OneOf[{', '.join(_quote(choice) for choice in spec.data.choices)}]"
+        written = GIVEN.get(spec.kind, TYPES[spec.kind]) if given else TYPES[spec.kind]
+        self.names |= set(written.replace("|", " ").split())
+        return written
+
+    def best_classes(self, spec: FieldSpec) -> list[str] | None:
+        """The classes that a type checker should ask for: the union, or what lies in all unions at once."""
+        if not spec.ranges:
+            return []
+        if len(spec.ranges) == 1:
+            return sorted(spec.ranges[0])
+        inside = [iri for iri, cls in self.schema.kept() if all(not cls.ancestors.isdisjoint(m) for m in spec.ranges)]
+        tops = [x for x in inside if not any(p in inside for p in self.schema.classes[x].ancestors if p != x)]
+        return sorted(tops) or None
+
+    def read_type(self, spec: FieldSpec) -> str:
+        held = self.value_type(spec, given=False)
+        if not spec.one:
+            return f"tuple[{held}, ...]"
+        return held if spec.least else f"{held} | None"
+
+    def given_type(self, spec: FieldSpec) -> str:
+        held = self.value_type(spec, given=True)
+        if not spec.one:
+            held = f"{held} | Iterable[{held}]"
+        return held if spec.least else f"{held} | None = None"
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _doc(text: str, *, indent: int) -> str:
+    """Text as a docstring, wrapped; blank lines kept."""
+    margin = " " * indent
+    safe = text.strip().replace("\\", "\\\\").replace('"""', "'''")
+    if safe.endswith('"'):
+        safe += " "
+    paragraphs = []
+    for index, block in enumerate(safe.split("\n\n")):
+        width = 120 - indent - (3 if index == 0 else 0)
+        wrapped = (
+            block.split("\n")
+            if "\n" in block
+            else textwrap.wrap(block, width, break_long_words=False, break_on_hyphens=False)
+        )
+        paragraphs.append("\n".join(f"{margin}{line.rstrip()}" if line.strip() else "" for line in wrapped))
+    body = "\n\n".join(paragraphs).lstrip()
+    if "\n" in body:
+        return f'{margin}"""{body}\n{margin}"""'
+    return f'{margin}"""{body}"""'

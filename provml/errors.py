@@ -1,0 +1,142 @@
+"""What can go wrong, as one tree: catch `ProvmlError` for all of it, a leaf for one thing.
+
+ProvmlError
+├── NotAnIRI            (ValueError)   text that was to name a node is no absolute IRI
+├── RefusedValue                       a thing refused what its ontology refuses
+│   ├── WrongType       (TypeError)    a value of the wrong kind
+│   ├── WrongValue      (ValueError)   the right kind, but outside what is allowed
+│   └── MissingField    (TypeError)    a required field was left out
+├── NoSuchNode          (LookupError)  the graph says nothing about that IRI
+├── OntologyError       (ValueError)   an ontology that cannot be read or compiled
+├── StaleFiles          (RuntimeError) generated files differ from what the ontology gives
+├── BrokenFile          (ValueError)   an RDF or query file that cannot be read
+└── MissingPart         (ImportError)  an optional package is not installed
+
+Each class says with which code a command ends (`exit_code`: 1 it did not hold, 2 wrong use or input) and which status
+a service answers (`http_status`). Every message ends with what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ProvmlError(Exception):
+    """Anything that provml raises on purpose."""
+
+    exit_code: ClassVar[int] = 2
+    http_status: ClassVar[int] = 400
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_restore, (type(self), self.args, self.__dict__))
+
+
+class NotAnIRI(ProvmlError, ValueError):
+    """Text that was to name a node is no absolute IRI."""
+
+    def __init__(self, text: object) -> None:
+        self.text = text
+        super().__init__(
+            f"{text!r} is not an absolute IRI. Give one with a scheme and no spaces, such as 'http://example.org/run/1'."
+        )
+
+
+class RefusedValue(ProvmlError):
+    """A thing refused a value: `class_name`, `field` and `value` say which, `expected` what would do."""
+
+    def __init__(self, class_name: str, field: str, value: object, expected: str, advice: str) -> None:
+        self.class_name = class_name
+        self.field = field
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{class_name}.{field} takes {expected}, not {_shown(value)}. {advice}")
+
+
+class WrongType(RefusedValue, TypeError):
+    """A value of the wrong kind: text for a number, an agent for an activity, two values where one is allowed."""
+
+
+class WrongValue(RefusedValue, ValueError):
+    """A value of the right kind outside what the ontology allows: a negative count, an unknown status."""
+
+
+class MissingField(RefusedValue, TypeError):
+    """A field that the ontology requires was left out."""
+
+    def __init__(self, class_name: str, field: str, expected: str) -> None:
+        super().__init__(class_name, field, None, expected, f"Give {field}=… when you make a {class_name}.")
+
+
+class NoSuchNode(ProvmlError, LookupError):
+    """The graph says nothing about that IRI."""
+
+    http_status = 404
+
+    def __init__(self, iri: str) -> None:
+        self.iri = iri
+        super().__init__(f"Nothing is said about <{iri}>. Check the IRI, or load the graph that describes it.")
+
+
+class OntologyError(ProvmlError, ValueError):
+    """An ontology that cannot be read or compiled; `file` and `line` point at the place where they are known."""
+
+    def __init__(self, reason: str, advice: str, *, file: str | None = None, line: int | None = None) -> None:
+        self.reason = reason
+        self.file = file
+        self.line = line
+        place = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
+        super().__init__(f"{place}{reason}. {advice}")
+
+
+class StaleFiles(ProvmlError, RuntimeError):
+    """Generated files differ from what the ontology gives; `files` names them."""
+
+    exit_code = 1
+    http_status = 409
+
+    def __init__(self, files: tuple[str, ...], command: str) -> None:
+        self.files = files
+        self.command = command
+        listed = "".join(f"\n  {name}" for name in files)
+        super().__init__(
+            f"{len(files)} generated file(s) are stale:{listed}\nRun `{command}` and commit what it writes."
+        )
+
+
+class BrokenFile(ProvmlError, ValueError):
+    """An RDF or query file that cannot be read; `file` and `line` point at the place."""
+
+    def __init__(self, reason: str, advice: str, *, file: str, line: int | None = None) -> None:
+        self.reason = reason
+        self.file = file
+        self.line = line
+        super().__init__(f"{file}{'' if line is None else f':{line}'}: {reason}. {advice}")
+
+
+class MissingPart(ProvmlError, ImportError):
+    """An optional package is not installed."""
+
+    http_status = 501
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package = package
+        self.extra = extra
+        super().__init__(f"This needs {package}, which is not installed. Run `pip install 'provml[{extra}]'`.")
+
+
+def _shown(value: object) -> str:
+    """A value and its type, short enough for one line of a message."""
+    if value is None:
+        return "nothing"
+    text = repr(value)
+    if len(text) > 80:
+        text = text[:77] + "…"
+    return f"{text} ({type(value).__name__})"
+
+
+def _restore(cls: type[ProvmlError], args: tuple[object, ...], state: dict[str, object]) -> ProvmlError:
+    """Rebuild an error from a pickle without running its constructor (errors cross process borders)."""
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error

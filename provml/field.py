@@ -1,0 +1,275 @@
+"""What a field takes: one row of a class's table, and the check of a value against it."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+from provml.errors import WrongType, WrongValue
+from provml.values import IRI, PLAIN, Literal, Text, plain
+
+
+class Field:
+    """One row of a class's table: which property a field stands for and what it takes."""
+
+    __slots__ = (
+        "_take",
+        "_tests",
+        "choices",
+        "datatype",
+        "exact",
+        "inverse",
+        "iri",
+        "kind",
+        "least",
+        "limits",
+        "most",
+        "name",
+        "one",
+        "pattern",
+        "ranges",
+        "supers",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        iri: str,
+        kind: str,
+        *,
+        one: bool = False,
+        least: int = 0,
+        most: int | None = None,
+        ranges: tuple[tuple[str, ...], ...] = (),
+        datatype: str | None = None,
+        supers: tuple[str, ...] = (),
+        inverse: str | None = None,
+        limits: tuple[tuple[str, int | float], ...] = (),
+        pattern: str | None = None,
+        choices: tuple[str, ...] = (),
+    ) -> None:
+        self.name = name
+        self.iri = iri
+        self.kind = kind
+        self.one = one
+        self.least = least
+        self.most = 1 if one else most
+        self.ranges = tuple(frozenset(members) for members in ranges)
+        self.datatype = datatype
+        self.supers = supers
+        self.inverse = inverse
+        self.limits = limits
+        self.pattern = pattern
+        self.choices = choices
+        self.exact = None if limits or pattern or choices else EXACT.get(kind)
+        self._take: Callable[[object], object] = TAKES[kind]
+        self._tests = tuple((LIMITS[limit][1], bound) for limit, bound in limits)
+
+    @property
+    def expected(self) -> str:
+        """What the field takes, in words."""
+        if self.kind == "thing":
+            sorts = " and ".join(" or ".join(sorted(IRI(x).name for x in members)) for members in self.ranges)
+            what = f"{sorts or 'a thing'} or an IRI"
+        elif self.choices:
+            what = "one of " + ", ".join(repr(choice) for choice in self.choices)
+        else:
+            what = EXPECTED[self.kind]
+            for limit, bound in self.limits:
+                what += f" {LIMITS[limit][0]} {bound}"
+            if self.pattern:
+                what += f" of the form {self.pattern}"
+        if self.one:
+            return what
+        return f"any number of: {what}" if self.most is None else f"at most {self.most} of: {what}"
+
+    def accept(self, class_name: str, value: object) -> object:
+        """The value as it is kept: one plain value, or a tuple of them where several are allowed."""
+        if self.one:
+            return self._accept_one(class_name, value)
+        if value.__class__ is IRI or hasattr(value, "TYPE_SET") or not isinstance(value, Iterable) or _is_scalar(value):
+            held: tuple[object, ...] = (self._accept_one(class_name, value),)
+        else:
+            held = tuple([self._accept_one(class_name, one) for one in value])
+        if self.most is not None and len(held) > self.most:
+            raise WrongType(class_name, self.name, value, self.expected, f"The ontology allows {self.most}.")
+        if len(held) < self.least:
+            raise WrongType(class_name, self.name, value, self.expected, f"The ontology asks for {self.least}.")
+        return held
+
+    def _accept_one(self, class_name: str, value: object) -> object:
+        taken: Any = self._take(value)
+        if taken is None:
+            raise WrongType(class_name, self.name, value, self.expected, self._advice(value))
+        if self.ranges and taken.__class__ is not IRI:
+            for members in self.ranges:
+                if members.isdisjoint(taken.TYPE_SET):
+                    raise WrongType(class_name, self.name, value, self.expected, self._advice(value))
+        elif self.choices or self.limits or self.pattern:
+            self._hold_to_facets(class_name, value, taken)
+        elif isinstance(taken, str) and not taken.isascii():
+            self._hold_to_unicode(class_name, taken)
+        return taken
+
+    def _hold_to_facets(self, class_name: str, value: object, taken: Any) -> None:
+        if self.choices and taken not in self.choices:
+            raise WrongValue(class_name, self.name, value, self.expected, "Use one of the listed values.")
+        for holds, bound in self._tests:
+            if not holds(taken, bound):
+                raise WrongValue(class_name, self.name, value, self.expected, "Give a value within the limits.")
+        if self.pattern and not re.fullmatch(self.pattern, taken):
+            raise WrongValue(class_name, self.name, value, self.expected, "Give text of that form.")
+
+    def _hold_to_unicode(self, class_name: str, text: Any) -> None:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            advice = "It holds half of a surrogate pair; decode the bytes that it came from."
+            raise WrongValue(class_name, self.name, ascii(text), self.expected, advice) from None
+
+    def _advice(self, value: object) -> str:
+        """What to do next about a value of the wrong kind."""
+        if self.one and isinstance(value, (list, tuple, set, frozenset)):
+            return "Give a single value: the ontology allows one."
+        if self.kind == "thing" and isinstance(value, str):
+            return "Wrap the name of an existing node in IRI(…)."
+        if self.kind == "thing":
+            return "Give a thing of that class, or its IRI if it is described elsewhere."
+        if self.kind in ("float", "integer", "decimal") and isinstance(value, str):
+            return "Convert the text to a number first."
+        if hasattr(value, "item"):
+            return "Call .item() on it to get the number."
+        return f"Convert it to {EXPECTED[self.kind]} first."
+
+    def __repr__(self) -> str:
+        return f"Field({self.name!r}, {self.iri!r}, {self.kind!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        settings = {
+            key: getattr(self, key) for key in self.__slots__ if key not in ("name", "iri", "kind", "exact", "_take", "_tests")
+        }
+        settings["ranges"] = tuple(tuple(sorted(members)) for members in self.ranges)
+        return (_field, (self.name, self.iri, self.kind, settings))
+
+
+def _field(name: str, iri: str, kind: str, settings: dict[str, Any]) -> Field:
+    return Field(name, iri, kind, **settings)
+
+
+def _is_scalar(value: object) -> bool:
+    """True for what counts as one value though it may iterate: text, an enum's member, a numpy scalar."""
+    return isinstance(value, (str, bytes, Mapping, Enum, PurePath)) or getattr(value, "shape", None) == ()
+
+
+def _take_thing(value: object) -> object:
+    return value if isinstance(value, IRI) or hasattr(value, "TYPE_SET") else None  # only a Thing has that
+
+
+def _take_float(value: object) -> object:
+    if value.__class__ is float:
+        return value
+    number = plain(value)
+    if number.__class__ is int:
+        try:
+            widened = float(number)
+        except OverflowError:
+            return None
+        return widened if widened == number else None
+    return number if number.__class__ is float else None
+
+
+def _take_decimal(value: object) -> object:
+    number = plain(value)
+    if number.__class__ is int:
+        return Decimal(number)
+    return number if isinstance(number, Decimal) and number.is_finite() else None
+
+
+def _take_iri_text(value: object) -> object:
+    text = plain(value)
+    return IRI(text) if isinstance(text, str) and not isinstance(text, (Text, Literal)) else None
+
+
+def _take_words(value: object) -> object:
+    words = plain(value)
+    return words if words.__class__ in (str, Text) else None
+
+
+def _take_any(value: object) -> object:
+    scalar = plain(value)
+    if scalar.__class__ is Decimal:
+        return _take_decimal(scalar)
+    return scalar if scalar.__class__ in PLAIN else None
+
+
+def _take_exactly(cls: type) -> Callable[[object], object]:
+    def take(value: object) -> object:
+        if value.__class__ is cls:
+            return value
+        scalar = plain(value)
+        return scalar if scalar.__class__ is cls else None
+
+    return take
+
+
+TAKES: dict[str, Callable[[object], object]] = {
+    "thing": _take_thing,
+    "float": _take_float,
+    "integer": _take_exactly(int),
+    "boolean": _take_exactly(bool),
+    "decimal": _take_decimal,
+    "text": _take_exactly(str),
+    "words": _take_words,
+    "tagged": _take_exactly(Text),
+    "datetime": _take_exactly(datetime),
+    "date": _take_exactly(date),
+    "time": _take_exactly(time),
+    "duration": _take_exactly(timedelta),
+    "iri": _take_iri_text,
+    "other": _take_exactly(Literal),
+    "any": _take_any,
+}
+"""For each kind of field, what makes its plain value of a given one, or None where there is none."""
+
+EXACT: dict[str, type] = {
+    "thing": IRI,
+    "float": float,
+    "integer": int,
+    "boolean": bool,
+    "datetime": datetime,
+    "any": float,
+}
+"""For a kind of field, the type of value that needs no further look where there are no facets; the fast way in."""
+
+EXPECTED: dict[str, str] = {
+    "float": "a number (float)",
+    "integer": "a whole number (int)",
+    "boolean": "True or False",
+    "decimal": "a finite Decimal",
+    "text": "text (str)",
+    "words": "text (str, or Text with a language)",
+    "tagged": "Text with a language",
+    "datetime": "a datetime",
+    "date": "a date",
+    "time": "a time",
+    "duration": "a timedelta",
+    "iri": "an absolute IRI",
+    "other": "a Literal with its datatype",
+    "any": "a scalar (number, text, bool, datetime, …)",
+}
+
+LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "minInclusive": ("of at least", operator.ge),
+    "maxInclusive": ("of at most", operator.le),
+    "minExclusive": ("above", operator.gt),
+    "maxExclusive": ("below", operator.lt),
+    "length": ("of length", lambda value, bound: len(value) == bound),
+    "minLength": ("of length at least", lambda value, bound: len(value) >= bound),
+    "maxLength": ("of length at most", lambda value, bound: len(value) <= bound),
+}

@@ -1,0 +1,178 @@
+"""The values that nodes hold: `IRI`, `Text`, `Literal`, and the plain Python value of any scalar."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from pathlib import PurePath
+from typing import Any, TypeAlias
+
+from provml.errors import NotAnIRI
+
+_SIMPLE_IRI = re.compile(
+    r"(?:https?://|urn:[a-z]+:)[A-Za-z0-9\-._~]+(?:/[A-Za-z0-9\-._~:@+,=]*)*(?:#[A-Za-z0-9\-._~/]*)?"
+)
+_LANGUAGE = re.compile(r"[a-z]{1,8}(?:-[a-z0-9]{1,8})*(?:--(?:ltr|rtl))?")
+
+
+class IRI(str):
+    """The name of a node: an absolute IRI, checked when it is made."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> IRI:
+        if text.__class__ is cls:
+            return text
+        given: object = text
+        if not isinstance(given, str) or not (_SIMPLE_IRI.fullmatch(text) or _is_iri(text)):
+            raise NotAnIRI(text)
+        return str.__new__(cls, text)
+
+    @property
+    def name(self) -> str:
+        """The part after the last `#`, `/` or `:`, for people to read."""
+        return re.split(r"[#/:]", self.rstrip("#/:"))[-1] or str(self)
+
+    def __repr__(self) -> str:
+        return f"IRI({str(self)!r})"
+
+
+@cache
+def _grammar() -> re.Pattern[str]:
+    """RFC 3987, absolute, with an optional fragment; what this accepts, Oxigraph accepts (a test holds them together).
+
+    Compiling it takes longer than importing all the rest, and most IRIs are simple: it is made when first needed.
+    """
+    planes = "".join(f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 14))
+    ucs = f"\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef{planes}\U000e1000-\U000efffd"
+    private = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
+    char = rf"(?:[A-Za-z0-9\-._~!$&'()*+,;={ucs}]|%[0-9A-Fa-f]{{2}})"
+    pchar = rf"(?:[:@]|{char})"
+    return re.compile(
+        rf"[A-Za-z][A-Za-z0-9+.\-]*:"
+        rf"(?://(?:(?:{char}|:)*@)?(?:\[[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*\]|{char}*)(?::[0-9]*)?(?:/{pchar}*)*"
+        rf"|/(?:{pchar}+(?:/{pchar}*)*)?|{pchar}+(?:/{pchar}*)*|)"
+        rf"(?:\?(?:{pchar}|[/?{private}])*)?(?:#(?:{pchar}|[/?])*)?"
+    )
+
+
+def _is_iri(text: str) -> bool:
+    """The whole grammar, and the IPv6 literals that a regular expression alone would take too many of."""
+    if not _grammar().fullmatch(text):
+        return False
+    host = re.match(r"[^/?#]*//(?:[^/?#@]*@)?\[([^\]]*)\]", text)
+    if host is None:
+        return True
+    from ipaddress import AddressValueError, IPv6Address
+
+    try:
+        IPv6Address(host[1])
+    except AddressValueError:
+        return False
+    return True
+
+
+class Text(str):
+    """Words in a language: `Text("couche", "fr")`. Equal only to the same words in the same language."""
+
+    language: str
+
+    def __new__(cls, words: str, language: str) -> Text:
+        if not _LANGUAGE.fullmatch(language.lower()):
+            raise ValueError(f"{language!r} is not a language tag. Give one such as 'en' or 'pt-br'.")
+        text = str.__new__(cls, words)
+        object.__setattr__(text, "language", language.lower())
+        return text
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Text does not change: make a new one to set {name}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Text) and str.__eq__(self, other) and self.language == other.language
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((str(self), self.language))
+
+    def __repr__(self) -> str:
+        return f"Text({str(self)!r}, {self.language!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Text, (str(self), self.language))
+
+
+class Literal(str):
+    """A value whose datatype Python has no type for, kept as written: `Literal("--11-16", IRI("…#gMonthDay"))`."""
+
+    datatype: IRI
+
+    def __new__(cls, written: str, datatype: str) -> Literal:
+        literal = str.__new__(cls, written)
+        object.__setattr__(literal, "datatype", IRI(datatype))
+        return literal
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Literal does not change: make a new one to set {name}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and str.__eq__(self, other) and self.datatype == other.datatype
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((str(self), self.datatype))
+
+    def __repr__(self) -> str:
+        return f"Literal({str(self)!r}, {str(self.datatype)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Literal, (str(self), str(self.datatype)))
+
+
+Scalar: TypeAlias = (
+    "str | int | float | bool | Decimal | datetime | date | time | timedelta | IRI | Text | Literal | Enum | PurePath"
+)
+"""What a field without a narrower range takes; numpy's scalars are taken too."""
+
+PLAIN = frozenset({str, int, float, bool, Decimal, datetime, date, time, timedelta, IRI, Text, Literal})
+"""The types that a kept scalar has."""
+
+
+def plain(value: object) -> object:
+    """The plain Python value of a scalar: enums by value, paths as text, numpy scalars as what they hold.
+
+    A numpy float narrower than a double becomes the double that prints the same (0.001 stays 0.001), which gives the
+    same narrow float back. Anything that is no scalar is returned as it came.
+    """
+    if value.__class__ in PLAIN:
+        return value
+    if isinstance(value, Enum):
+        inner = plain(value.value)
+        return inner if inner.__class__ in PLAIN else value.name
+    if isinstance(value, PurePath):
+        return value.as_posix()
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return _from_numpy(value)
+    if isinstance(value, datetime):  # pandas' and pendulum's are subclasses of datetime
+        moment = (value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond)
+        return datetime(*moment, tzinfo=value.tzinfo)
+    if isinstance(value, timedelta):
+        return timedelta(value.days, value.seconds, value.microseconds)
+    for base in (int, float, str, Decimal):
+        if isinstance(value, base):
+            return base(value)
+    return value
+
+
+def _from_numpy(value: Any) -> object:
+    if value.dtype.kind == "f":
+        return float(str(value[()])) if value.dtype.itemsize < 8 else float(value)
+    if value.dtype.kind in "mM":  # finer than a microsecond, item() would give a bare int
+        return value.astype(f"{value.dtype.kind}8[us]").item()
+    return plain(value.item())
