@@ -97,5 +97,13 @@ def compile_(
         )
 
 
+@main.command()
+def demo() -> None:
+    """Compile, emit, validate and ask a small real training."""
+    from provml import demo as story
+
+    story.run()
+
+
 if __name__ == "__main__":
     sys.exit(main())

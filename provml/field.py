@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
@@ -93,7 +93,7 @@ class Field:
         """The value as it is kept: one plain value, or a tuple of them where several are allowed."""
         if self.one:
             return self._accept_one(class_name, value)
-        if value.__class__ is IRI or hasattr(value, "TYPE_SET") or not isinstance(value, Iterable) or _is_scalar(value):
+        if value.__class__ is IRI or _is_thing(value) or not isinstance(value, Iterable) or _is_scalar(value):
             held: tuple[object, ...] = (self._accept_one(class_name, value),)
         else:
             held = tuple([self._accept_one(class_name, one) for one in value])
@@ -111,10 +111,13 @@ class Field:
             for members in self.ranges:
                 if members.isdisjoint(taken.TYPE_SET):
                     raise WrongType(class_name, self.name, value, self.expected, self._advice(value))
-        elif self.choices or self.limits or self.pattern:
-            self._hold_to_facets(class_name, value, taken)
         elif isinstance(taken, str) and not taken.isascii():
             self._hold_to_unicode(class_name, taken)
+        if self.choices or self.limits or self.pattern:
+            self._hold_to_facets(class_name, value, taken)
+        elif self.kind == "other" and self.datatype not in (None, taken.datatype):
+            advice = f"Give Literal(…, {self.datatype!r})."
+            raise WrongValue(class_name, self.name, value, self.expected, advice)
         return taken
 
     def _hold_to_facets(self, class_name: str, value: object, taken: Any) -> None:
@@ -143,23 +146,14 @@ class Field:
             return "Give a thing of that class, or its IRI if it is described elsewhere."
         if self.kind in ("float", "integer", "decimal") and isinstance(value, str):
             return "Convert the text to a number first."
-        if hasattr(value, "item"):
+        if isinstance(value, (datetime, time)) and value.tzinfo is not None:
+            return "Give it in UTC: XSD knows offsets of whole minutes up to 14 hours."
+        if getattr(value, "shape", None) == () and hasattr(value, "item"):
             return "Call .item() on it to get the number."
         return f"Convert it to {EXPECTED[self.kind]} first."
 
     def __repr__(self) -> str:
         return f"Field({self.name!r}, {self.iri!r}, {self.kind!r})"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        settings = {
-            key: getattr(self, key) for key in self.__slots__ if key not in ("name", "iri", "kind", "exact", "_take", "_tests")
-        }
-        settings["ranges"] = tuple(tuple(sorted(members)) for members in self.ranges)
-        return (_field, (self.name, self.iri, self.kind, settings))
-
-
-def _field(name: str, iri: str, kind: str, settings: dict[str, Any]) -> Field:
-    return Field(name, iri, kind, **settings)
 
 
 def _is_scalar(value: object) -> bool:
@@ -167,8 +161,12 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, (str, bytes, Mapping, Enum, PurePath)) or getattr(value, "shape", None) == ()
 
 
+def _is_thing(value: object) -> bool:
+    return hasattr(value.__class__, "TYPE_SET")  # only the class of a thing has that
+
+
 def _take_thing(value: object) -> object:
-    return value if isinstance(value, IRI) or hasattr(value, "TYPE_SET") else None  # only a Thing has that
+    return value if value.__class__ is IRI or _is_thing(value) else None
 
 
 def _take_float(value: object) -> object:
@@ -188,7 +186,15 @@ def _take_decimal(value: object) -> object:
     number = plain(value)
     if number.__class__ is int:
         return Decimal(number)
-    return number if isinstance(number, Decimal) and number.is_finite() else None
+    return number if isinstance(number, Decimal) and _can_be_spelled_out(number) else None
+
+
+def _can_be_spelled_out(number: Decimal) -> bool:
+    """Whether a Decimal is finite and short enough when written without an exponent, as XSD asks."""
+    if not number.is_finite():
+        return False
+    exponent = number.as_tuple().exponent
+    return abs(number.adjusted()) <= MOST_DIGITS and isinstance(exponent, int) and abs(exponent) <= MOST_DIGITS
 
 
 def _take_iri_text(value: object) -> object:
@@ -203,8 +209,9 @@ def _take_words(value: object) -> object:
 
 def _take_any(value: object) -> object:
     scalar = plain(value)
-    if scalar.__class__ is Decimal:
-        return _take_decimal(scalar)
+    narrower = NARROWER.get(scalar.__class__)
+    if narrower is not None:
+        return narrower(scalar)
     return scalar if scalar.__class__ in PLAIN else None
 
 
@@ -218,6 +225,40 @@ def _take_exactly(cls: type) -> Callable[[object], object]:
     return take
 
 
+def _take_datetime(value: object) -> object:
+    """A datetime whose offset can be written: any but whole minutes up to 14 hours becomes the same instant in UTC."""
+    moment = plain(value)
+    if moment.__class__ is not datetime:
+        return None
+    assert isinstance(moment, datetime)
+    if moment.tzinfo is None or moment.tzinfo is UTC or _has_writable_offset(moment):
+        return moment
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return None
+
+
+def _take_time(value: object) -> object:
+    moment = plain(value)
+    return moment if isinstance(moment, time) and _has_writable_offset(moment) else None
+
+
+def _has_writable_offset(moment: datetime | time) -> bool:
+    offset = moment.utcoffset()
+    return offset is None or not (offset % timedelta(minutes=1) or abs(offset) > timedelta(hours=14))
+
+
+NARROWER: dict[type, Callable[[object], object]] = {
+    Decimal: _take_decimal,
+    datetime: _take_datetime,
+    time: _take_time,
+}
+"""The plain types of which not every value can be written."""
+
+MOST_DIGITS = 4300
+"""How far from its point a Decimal may reach; Python allows an int in text as many digits."""
+
 TAKES: dict[str, Callable[[object], object]] = {
     "thing": _take_thing,
     "float": _take_float,
@@ -227,9 +268,9 @@ TAKES: dict[str, Callable[[object], object]] = {
     "text": _take_exactly(str),
     "words": _take_words,
     "tagged": _take_exactly(Text),
-    "datetime": _take_exactly(datetime),
+    "datetime": _take_datetime,
     "date": _take_exactly(date),
-    "time": _take_exactly(time),
+    "time": _take_time,
     "duration": _take_exactly(timedelta),
     "iri": _take_iri_text,
     "other": _take_exactly(Literal),
@@ -242,7 +283,6 @@ EXACT: dict[str, type] = {
     "float": float,
     "integer": int,
     "boolean": bool,
-    "datetime": datetime,
     "any": float,
 }
 """For a kind of field, the type of value that needs no further look where there are no facets; the fast way in."""

@@ -186,8 +186,8 @@ def _comparable(values: Mapping[str, object]) -> dict[str, frozenset[object]]:
 
 
 def _term(value: object) -> object:
-    if isinstance(value, Thing):
-        return (IRI, str(value.iri))
+    if isinstance(value, (Thing, IRI)):
+        return (IRI, str(value.iri if isinstance(value, Thing) else value))
     if isinstance(value, datetime) and value.utcoffset() is not None:
         return (datetime, value.astimezone(UTC).isoformat())
     if isinstance(value, (Decimal, time)):

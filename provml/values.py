@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
-from provml.errors import NotAnIRI
+from provml.errors import NotAnIRI, WrongType, WrongValue
 
 _SIMPLE_IRI = re.compile(
     r"(?:https?://|urn:[a-z]+:)[A-Za-z0-9\-._~]+(?:/[A-Za-z0-9\-._~:@+,=]*)*(?:#[A-Za-z0-9\-._~/]*)?"
 )
-_LANGUAGE = re.compile(r"[a-z]{1,8}(?:-[a-z0-9]{1,8})*(?:--(?:ltr|rtl))?")
+_LANG_STRINGS = tuple(f"http://www.w3.org/1999/02/22-rdf-syntax-ns#{name}" for name in ("langString", "dirLangString"))
 
 
 class IRI(str):
@@ -75,14 +75,32 @@ def _is_iri(text: str) -> bool:
     return True
 
 
+@cache
+def _languages() -> re.Pattern[str]:
+    """Well-formed language tags of RFC 5646, the old irregular ones too, with RDF 1.2's direction; made when needed."""
+    irregular = (
+        "en-gb-oed|sgn-be-fr|sgn-be-nl|sgn-ch-de"
+        "|i-(?:ami|bnn|default|enochian|hak|klingon|lux|mingo|navajo|pwn|tao|tay|tsu)"
+        "|art-lojban|cel-gaulish|no-bok|no-nyn|zh-guoyu|zh-hakka|zh-min|zh-min-nan|zh-xiang"
+    )
+    private = r"x(?:-[a-z0-9]{1,8})+"
+    tag = (
+        r"(?:[a-z]{2,3}(?:-[a-z]{3}){0,3}|[a-z]{4,8})(?:-[a-z]{4})?(?:-(?:[a-z]{2}|[0-9]{3}))?"
+        r"(?:-(?:[a-z0-9]{5,8}|[0-9][a-z0-9]{3}))*(?:-[0-9a-wy-z](?:-[a-z0-9]{2,8})+)*"
+    )
+    return re.compile(rf"(?:{tag}(?:-{private})?|{private}|{irregular})(?:--(?:ltr|rtl))?")
+
+
 class Text(str):
     """Words in a language: `Text("couche", "fr")`. Equal only to the same words in the same language."""
 
     language: str
 
     def __new__(cls, words: str, language: str) -> Text:
-        if not _LANGUAGE.fullmatch(language.lower()):
-            raise ValueError(f"{language!r} is not a language tag. Give one such as 'en' or 'pt-br'.")
+        _refuse_other_than_text("Text", "words", words)
+        _refuse_other_than_text("Text", "language", language)
+        if not _languages().fullmatch(language.lower()):
+            raise WrongValue("Text", "language", language, "a language tag", "Give one such as 'en' or 'pt-br'.")
         text = str.__new__(cls, words)
         object.__setattr__(text, "language", language.lower())
         return text
@@ -112,6 +130,10 @@ class Literal(str):
     datatype: IRI
 
     def __new__(cls, written: str, datatype: str) -> Literal:
+        _refuse_other_than_text("Literal", "written", written)
+        if datatype in _LANG_STRINGS:
+            advice = "Use Text for words in a language."
+            raise WrongValue("Literal", "datatype", datatype, "a datatype that needs no language", advice)
         literal = str.__new__(cls, written)
         object.__setattr__(literal, "datatype", IRI(datatype))
         return literal
@@ -135,6 +157,11 @@ class Literal(str):
         return (Literal, (str(self), str(self.datatype)))
 
 
+def _refuse_other_than_text(class_name: str, part: str, given: object) -> None:
+    if not isinstance(given, str):
+        raise WrongType(class_name, part, given, "text (str)", "Convert it to text first.")
+
+
 Scalar: TypeAlias = (
     "str | int | float | bool | Decimal | datetime | date | time | timedelta | IRI | Text | Literal | Enum | PurePath"
 )
@@ -148,7 +175,8 @@ def plain(value: object) -> object:
     """The plain Python value of a scalar: enums by value, paths as text, numpy scalars as what they hold.
 
     A numpy float narrower than a double becomes the double that prints the same (0.001 stays 0.001), which gives the
-    same narrow float back. Anything that is no scalar is returned as it came.
+    same narrow float back; a wider one becomes the nearest double. Moments and lengths finer than a microsecond are
+    rounded down to one. Anything that is no scalar, or that Python has no value for, is returned as it came.
     """
     if value.__class__ in PLAIN:
         return value
@@ -160,8 +188,14 @@ def plain(value: object) -> object:
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         return _from_numpy(value)
     if isinstance(value, datetime):  # pandas' and pendulum's are subclasses of datetime
+        if value != value:  # pandas' NaT
+            return value
         moment = (value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond)
-        return datetime(*moment, tzinfo=value.tzinfo)
+        return datetime(*moment, tzinfo=value.tzinfo, fold=value.fold)
+    if isinstance(value, date):
+        return date(value.year, value.month, value.day)
+    if isinstance(value, time):
+        return time(value.hour, value.minute, value.second, value.microsecond, value.tzinfo, fold=value.fold)
     if isinstance(value, timedelta):
         return timedelta(value.days, value.seconds, value.microseconds)
     for base in (int, float, str, Decimal):
@@ -172,7 +206,23 @@ def plain(value: object) -> object:
 
 def _from_numpy(value: Any) -> object:
     if value.dtype.kind == "f":
-        return float(str(value[()])) if value.dtype.itemsize < 8 else float(value)
-    if value.dtype.kind in "mM":  # finer than a microsecond, item() would give a bare int
-        return value.astype(f"{value.dtype.kind}8[us]").item()
+        if value.dtype.itemsize < 8:
+            return float(str(value[()]))
+        double = float(value)
+        return value if double - double != 0.0 and value - value == 0.0 else double  # finite, but beyond a double
+    if value.dtype.kind in "mM":
+        return _from_numpy_time(value)
     return plain(value.item())
+
+
+def _from_numpy_time(value: Any) -> object:
+    """A datetime64 as a datetime, a timedelta64 as a timedelta; as it came where it is none or has no fixed length.
+
+    Its item() is a bare int beyond what Python's types hold; that of a unit finer than a microsecond always is.
+    """
+    held = value.item()
+    if held.__class__ is int and value.dtype.str.endswith(("ns]", "ps]", "fs]", "as]")):
+        held = value.astype(f"{value.dtype.kind}8[us]").item()
+    if held.__class__ is date:
+        return datetime(held.year, held.month, held.day)
+    return held if held.__class__ in (datetime, timedelta) else value

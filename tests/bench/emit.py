@@ -196,7 +196,7 @@ def main() -> None:
     }
     times = best(contenders, facts, options.repeat)
     triples = ours.count(b"\n")
-    print(f"{options.epochs} epochs with a loss each: {triples} triples, {len(ours) / 1e6:.1f} MB; best of {options.repeat}")
+    print(f"{options.epochs} epochs with a loss each: {triples} triples; best of {options.repeat} rounds, CPU time")
     print(f"{'':24}{'µs/triple':>10}{'µs/thing':>10}{'of provml':>11}")
     for name, seconds in times.items():
         per = seconds / triples * 1e6

@@ -1,0 +1,59 @@
+"""The error tree: drawn as it is, catchable as a builtin, picklable, each with advice and an exit code."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from provml import errors
+from provml.cli import main
+from provml.errors import ProvmlError
+
+ALL = [cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, ProvmlError)]
+EXAMPLES = [
+    errors.NotAnIRI("a b"),
+    errors.RefusedValue("Model", "sha256", "x", "text", "Do this."),
+    errors.WrongType("Model", "sha256", 3, "text", "Do this."),
+    errors.WrongValue("Model", "sha256", "x", "text", "Do this."),
+    errors.MissingField("Model", "was_derived_from_attribute", "an attribute"),
+    errors.NoSuchNode("http://example.org/x"),
+    errors.OntologyError("is broken", "Mend it.", file="a.ttl", line=3),
+    errors.StaleFiles(("a.py",), "provml compile"),
+    errors.BrokenFile("is broken", "Mend it.", file="a.ttl", line=3),
+    errors.MissingPart("pyshacl", "shacl"),
+]
+
+
+def test_every_error_has_an_example_here():
+    assert {type(error) for error in EXAMPLES} | {ProvmlError} == set(ALL)
+
+
+def test_the_tree_at_the_top_of_the_file_is_the_tree():
+    drawn = re.findall(r"── (\w+)\s+(?:\((\w+)\))?", inspect.getdoc(errors) or "")
+    assert {name for name, _ in drawn} == {cls.__name__ for cls in ALL if cls is not ProvmlError}
+    for name, builtin in drawn:
+        if builtin:
+            assert issubclass(getattr(errors, name), eval(builtin))
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
+def test_an_error_says_what_to_do_next_and_survives_a_pickle(error: ProvmlError):
+    assert str(error).rstrip().endswith((".", "`."))
+    assert error.exit_code in (1, 2)
+    assert 400 <= error.http_status < 600
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert again.__dict__ == error.__dict__
+
+
+def test_a_command_ends_with_the_message_and_code_of_the_error_and_no_traceback(tmp_path):
+    done = CliRunner().invoke(main, ["compile", str(tmp_path / "none.ttl"), "-o", str(tmp_path / "out.py")])
+    assert done.exit_code == 2
+    assert done.output.startswith("provml: ")
+    assert "Traceback" not in done.output
+    assert not (tmp_path / "out.py").exists()
