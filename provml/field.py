@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
@@ -68,7 +68,7 @@ class Field:
         self.pattern = pattern
         self.choices = choices
         self.exact = None if limits or pattern or choices else EXACT.get(kind)
-        self._take: Callable[[object], object] = TAKES[kind]
+        self._take = TAKES[kind] if kind != "other" or datatype is None else _take_literal_of(datatype)
         self._tests = tuple((LIMITS[limit][1], bound) for limit, bound in limits)
 
     @property
@@ -81,6 +81,8 @@ class Field:
             what = "one of " + ", ".join(repr(choice) for choice in self.choices)
         else:
             what = EXPECTED[self.kind]
+            if self.kind == "other" and self.datatype is not None:
+                what = f"Literal(…, {self.datatype!r})"
             for limit, bound in self.limits:
                 what += f" {LIMITS[limit][0]} {bound}"
             if self.pattern:
@@ -111,13 +113,10 @@ class Field:
             for members in self.ranges:
                 if members.isdisjoint(taken.TYPE_SET):
                     raise WrongType(class_name, self.name, value, self.expected, self._advice(value))
+        elif self.choices or self.limits or self.pattern:
+            self._hold_to_facets(class_name, value, taken)
         elif isinstance(taken, str) and not taken.isascii():
             self._hold_to_unicode(class_name, taken)
-        if self.choices or self.limits or self.pattern:
-            self._hold_to_facets(class_name, value, taken)
-        elif self.kind == "other" and self.datatype not in (None, taken.datatype):
-            advice = f"Give Literal(…, {self.datatype!r})."
-            raise WrongValue(class_name, self.name, value, self.expected, advice)
         return taken
 
     def _hold_to_facets(self, class_name: str, value: object, taken: Any) -> None:
@@ -128,6 +127,8 @@ class Field:
                 raise WrongValue(class_name, self.name, value, self.expected, "Give a value within the limits.")
         if self.pattern and not re.fullmatch(self.pattern, taken):
             raise WrongValue(class_name, self.name, value, self.expected, "Give text of that form.")
+        if isinstance(taken, str):
+            self._hold_to_unicode(class_name, taken)
 
     def _hold_to_unicode(self, class_name: str, text: Any) -> None:
         try:
@@ -146,10 +147,12 @@ class Field:
             return "Give a thing of that class, or its IRI if it is described elsewhere."
         if self.kind in ("float", "integer", "decimal") and isinstance(value, str):
             return "Convert the text to a number first."
-        if isinstance(value, (datetime, time)) and value.tzinfo is not None:
-            return "Give it in UTC: XSD knows offsets of whole minutes up to 14 hours."
+        if self.kind in ("time", "any") and isinstance(value, time):
+            return "Give it in UTC: only offsets of whole minutes up to 14 hours can be written."
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             return "Call .item() on it to get the number."
+        if self.kind == "other":
+            return "Say with which datatype it is to be written."
         return f"Convert it to {EXPECTED[self.kind]} first."
 
     def __repr__(self) -> str:
@@ -209,9 +212,10 @@ def _take_words(value: object) -> object:
 
 def _take_any(value: object) -> object:
     scalar = plain(value)
-    narrower = NARROWER.get(scalar.__class__)
-    if narrower is not None:
-        return narrower(scalar)
+    if scalar.__class__ is Decimal:
+        return _take_decimal(scalar)
+    if scalar.__class__ is time:
+        return _take_time(scalar)
     return scalar if scalar.__class__ in PLAIN else None
 
 
@@ -225,36 +229,21 @@ def _take_exactly(cls: type) -> Callable[[object], object]:
     return take
 
 
-def _take_datetime(value: object) -> object:
-    """A datetime whose offset can be written: any but whole minutes up to 14 hours becomes the same instant in UTC."""
-    moment = plain(value)
-    if moment.__class__ is not datetime:
-        return None
-    assert isinstance(moment, datetime)
-    if moment.tzinfo is None or moment.tzinfo is UTC or _has_writable_offset(moment):
-        return moment
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        return None
-
-
 def _take_time(value: object) -> object:
+    """A time whose offset can be written; in another zone it may be a time of another day, so none is moved."""
     moment = plain(value)
-    return moment if isinstance(moment, time) and _has_writable_offset(moment) else None
+    return moment if isinstance(moment, time) and has_whole_offset(moment) else None
 
 
-def _has_writable_offset(moment: datetime | time) -> bool:
+def has_whole_offset(moment: datetime | time) -> bool:
+    """Whether a moment has no zone, or an offset of whole minutes up to 14 hours, which is all that can be written."""
     offset = moment.utcoffset()
     return offset is None or not (offset % timedelta(minutes=1) or abs(offset) > timedelta(hours=14))
 
 
-NARROWER: dict[type, Callable[[object], object]] = {
-    Decimal: _take_decimal,
-    datetime: _take_datetime,
-    time: _take_time,
-}
-"""The plain types of which not every value can be written."""
+def _take_literal_of(datatype: str) -> Callable[[object], object]:
+    return lambda value: value if isinstance(value, Literal) and value.datatype == datatype else None
+
 
 MOST_DIGITS = 4300
 """How far from its point a Decimal may reach; Python allows an int in text as many digits."""
@@ -268,7 +257,7 @@ TAKES: dict[str, Callable[[object], object]] = {
     "text": _take_exactly(str),
     "words": _take_words,
     "tagged": _take_exactly(Text),
-    "datetime": _take_datetime,
+    "datetime": _take_exactly(datetime),
     "date": _take_exactly(date),
     "time": _take_time,
     "duration": _take_exactly(timedelta),
@@ -283,6 +272,7 @@ EXACT: dict[str, type] = {
     "float": float,
     "integer": int,
     "boolean": bool,
+    "datetime": datetime,
     "any": float,
 }
 """For a kind of field, the type of value that needs no further look where there are no facets; the fast way in."""

@@ -8,11 +8,12 @@ that gives it. Nothing here knows about RDF syntax or XSD: that is the room `rdf
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, time
+from datetime import datetime, time
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from provml.errors import MissingField
+from provml.errors import MissingField, WrongType, WrongValue
 from provml.field import Field
 from provml.values import IRI, Scalar
 
@@ -97,23 +98,30 @@ class Thing:
         _set_values(self, values)
 
     def _accept_also(self, key: IRI, value: object) -> object:
+        name = type(self).__name__
+        for field in self.FIELDS.values():
+            if field.iri == key:  # or what the field refuses would pass here
+                raise WrongValue(name, f"also[{key}]", value, "what no field covers", f"Give {field.name}=… instead.")
         field = Field(f"also[{key}]", key, "any", one=True)
         given = value if isinstance(value, (list, tuple, set, frozenset)) else (value,)
-        return tuple(
-            [one if isinstance(one, (Thing, IRI)) else field.accept(type(self).__name__, one) for one in given]
-        )
+        held = tuple([one if isinstance(one, (Thing, IRI)) else field.accept(name, one) for one in given])
+        if key == RDF_TYPE and not all(isinstance(one, (Thing, IRI)) for one in held):
+            raise WrongType(name, field.name, value, "the IRI of a class", "Wrap it in IRI(…).")
+        return held
 
     if not TYPE_CHECKING:  # type checkers know the fields by their annotations, and should flag any other name
 
         def __getattr__(self, name: str) -> object:
+            if name == "_values":  # looked up in a thing that was refused half-way, by a debugger
+                raise AttributeError(name)
             values = self._values
+            if name == "also":
+                return MappingProxyType(values.get("also", {}))
             if name in values:
                 return values[name]
             field = self.FIELDS.get(name)
             if field is not None:
                 return None if field.one else ()
-            if name == "also":
-                return {}
             raise AttributeError(f"{type(self).__name__} has no field {name!r}; it has {', '.join(self.FIELDS)}")
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -166,6 +174,8 @@ def _restore(cls: type[Thing], iri: IRI, values: dict[str, object]) -> Thing:
 
 def _shown(value: object) -> str:
     """A field's value in a repr: things by their IRI, so that a repr never runs away."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{str(key)!r}: {_shown(held)}' for key, held in value.items())}}}"
     if isinstance(value, tuple):
         return f"({', '.join(_shown(one) for one in value)}{',' if len(value) == 1 else ''})"
     return f"<{value.iri}>" if isinstance(value, Thing) else repr(value)
@@ -176,7 +186,7 @@ def _comparable(values: Mapping[str, object]) -> dict[str, frozenset[object]]:
     compared: dict[str, frozenset[object]] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            compared.update({str(key): frozenset(map(_term, held)) for key, held in value.items()})
+            compared.update({str(key): frozenset(map(_term, held)) for key, held in value.items() if held})
         elif isinstance(value, tuple):
             if value:
                 compared[name] = frozenset(map(_term, value))
@@ -188,8 +198,10 @@ def _comparable(values: Mapping[str, object]) -> dict[str, frozenset[object]]:
 def _term(value: object) -> object:
     if isinstance(value, (Thing, IRI)):
         return (IRI, str(value.iri if isinstance(value, Thing) else value))
-    if isinstance(value, datetime) and value.utcoffset() is not None:
-        return (datetime, value.astimezone(UTC).isoformat())
+    if isinstance(value, datetime):
+        offset = value.utcoffset()  # not by astimezone: in UTC it may lie outside the years that Python knows
+        moment = value.replace(tzinfo=None, fold=0)
+        return (datetime, moment) if offset is None else (datetime, moment - datetime.min - offset)
     if isinstance(value, (Decimal, time)):
         return (type(value), value)
     return (type(value), repr(value))

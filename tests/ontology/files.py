@@ -9,7 +9,9 @@ import pyoxigraph as ox
 
 HERE = Path(__file__).parent
 FOLDER = Path(__file__).parents[2] / "ontologies"
-FILES = (*sorted(FOLDER.glob("*.ttl")), *sorted(FOLDER.glob("alignment/*.ttl")))
+OWN = (*sorted(FOLDER.glob("*.ttl")),)
+ALIGNMENTS = (*sorted(FOLDER.glob("alignment/*.ttl")),)
+FILES = (*OWN, *ALIGNMENTS)
 
 TYPE = ox.NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 ONTOLOGY = ox.NamedNode("http://www.w3.org/2002/07/owl#Ontology")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from .files import FILES, HERE, load, read
+from .files import HERE, OWN, load, read
 
 FOLDER = HERE / "pitfalls"
 PITFALLS = sorted(FOLDER.glob("*.rq"))
@@ -24,7 +24,7 @@ by_name = pytest.mark.parametrize("pitfall", PITFALLS, ids=lambda file: file.ste
 
 @pytest.fixture(scope="module")
 def ontologies() -> ox.Store:
-    return load(*FILES)
+    return load(*OWN)
 
 
 def faults(pitfall: Path, store: ox.Store) -> set[str]:
@@ -48,7 +48,7 @@ def test_the_ontologies_avoid_it(pitfall: Path, ontologies: ox.Store) -> None:
 @by_name
 def test_the_bad_example_is_found(pitfall: Path, ontologies: ox.Store) -> None:
     bad_example = pitfall.with_suffix(".bad.ttl")
-    found = " ".join(faults(pitfall, load(*FILES, bad_example)) - faults(pitfall, ontologies))
+    found = " ".join(faults(pitfall, load(*OWN, bad_example)) - faults(pitfall, ontologies))
     assert "<https://example.org/bad" in found
     terms = {term for triple in read(bad_example) for term in triple if isinstance(term, ox.NamedNode)}
     for term in terms:
