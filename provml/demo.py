@@ -214,6 +214,4 @@ def run() -> None:
 
     print("asked     how did each epoch go (queries/e1-epochs.rq)?\n")
     print(table(*ask(ntriples, "e1-epochs.rq")))
-    print(
-        "\nNext: read docs/vocabulary/index.md, or compile an ontology of your own: provml compile my.ttl -o my_vocab.py"
-    )
+    print("\nNext: read docs/vocabulary/index.md, or compile your own ontology: provml compile my.ttl -o my_vocab.py")

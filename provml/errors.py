@@ -7,6 +7,9 @@ ProvmlError
 │   ├── WrongValue      (ValueError)   the right kind, but outside what is allowed
 │   └── MissingField    (TypeError)    a required field was left out
 ├── NoSuchNode          (LookupError)  the graph says nothing about that IRI
+├── NoSuchRun           (LookupError)  no run, or more than one, goes by that name
+├── BrokenQuery         (ValueError)   SPARQL that cannot be run
+├── ForkedStore         (RuntimeError) a store used in a forked child of the process that opened it
 ├── OntologyError       (ValueError)   an ontology that cannot be read or compiled
 ├── StaleFiles          (RuntimeError) generated files differ from what the ontology gives
 ├── BrokenFile          (ValueError)   an RDF or query file that cannot be read
@@ -75,6 +78,37 @@ class NoSuchNode(ProvmlError, LookupError):
     def __init__(self, iri: str) -> None:
         self.iri = iri
         super().__init__(f"Nothing is said about <{iri}>. Check the IRI, or load the graph that describes it.")
+
+
+class NoSuchRun(ProvmlError, LookupError):
+    """No run, or more than one, goes by that name; `near` lists what there is."""
+
+    http_status = 404
+
+    def __init__(self, run: str, near: tuple[str, ...], *, ambiguous: bool = False) -> None:
+        self.run = run
+        self.near = near
+        self.ambiguous = ambiguous
+        problem = f"{run!r} fits more than one run" if ambiguous else f"There is no run {run!r}"
+        listed = f" There is {', '.join(near)}." if near else " There is no run here yet."
+        super().__init__(f"{problem}.{listed} Give more of its id, or see `provml runs`.")
+
+
+class BrokenQuery(ProvmlError, ValueError):
+    """SPARQL that cannot be run."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"The query cannot be run: {reason}. Mend it and ask again.")
+
+
+class ForkedStore(ProvmlError, RuntimeError):
+    """A store used in a forked child of the process that opened it; writing there would destroy the parent's work."""
+
+    http_status = 500
+
+    def __init__(self) -> None:
+        super().__init__("This store was opened before a fork. Open it again in the child with provml.open(home).")
 
 
 class OntologyError(ProvmlError, ValueError):

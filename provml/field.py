@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
-from provml.errors import WrongType, WrongValue
+from provml.errors import NotAnIRI, WrongType, WrongValue
 from provml.values import IRI, PLAIN, Literal, Text, plain
 
 
@@ -95,18 +95,23 @@ class Field:
         """The value as it is kept: one plain value, or a tuple of them where several are allowed."""
         if self.one:
             return self._accept_one(class_name, value)
-        if value.__class__ is IRI or _is_thing(value) or not isinstance(value, Iterable) or _is_scalar(value):
+        cls = value.__class__
+        if cls is IRI or hasattr(cls, "TYPE_SET") or not isinstance(value, Iterable) or _is_scalar(value):
             held: tuple[object, ...] = (self._accept_one(class_name, value),)
         else:
             held = tuple([self._accept_one(class_name, one) for one in value])
         if self.most is not None and len(held) > self.most:
-            raise WrongType(class_name, self.name, value, self.expected, f"The ontology allows {self.most}.")
+            raise WrongType(class_name, self.name, value, self.expected, f"Give no more than {self.most}.")
         if len(held) < self.least:
-            raise WrongType(class_name, self.name, value, self.expected, f"The ontology asks for {self.least}.")
+            raise WrongType(class_name, self.name, value, self.expected, f"Give at least {self.least}.")
         return held
 
     def _accept_one(self, class_name: str, value: object) -> object:
-        taken: Any = self._take(value)
+        try:
+            taken: Any = self._take(value)
+        except NotAnIRI:
+            advice = "Give one with a scheme and no spaces, such as 'http://example.org/run/1'."
+            raise WrongValue(class_name, self.name, value, self.expected, advice) from None
         if taken is None:
             raise WrongType(class_name, self.name, value, self.expected, self._advice(value))
         if self.ranges and taken.__class__ is not IRI:
@@ -125,7 +130,7 @@ class Field:
         for holds, bound in self._tests:
             if not holds(taken, bound):
                 raise WrongValue(class_name, self.name, value, self.expected, "Give a value within the limits.")
-        if self.pattern and not re.fullmatch(self.pattern, taken):
+        if self.pattern and not re.fullmatch(self.pattern, str(taken)):
             raise WrongValue(class_name, self.name, value, self.expected, "Give text of that form.")
         if isinstance(taken, str):
             self._hold_to_unicode(class_name, taken)
@@ -134,7 +139,7 @@ class Field:
         try:
             text.encode()
         except UnicodeEncodeError:
-            advice = "It holds half of a surrogate pair; decode the bytes that it came from."
+            advice = "Decode the bytes that it came from: it holds half of a surrogate pair."
             raise WrongValue(class_name, self.name, ascii(text), self.expected, advice) from None
 
     def _advice(self, value: object) -> str:
@@ -164,12 +169,9 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, (str, bytes, Mapping, Enum, PurePath)) or getattr(value, "shape", None) == ()
 
 
-def _is_thing(value: object) -> bool:
-    return hasattr(value.__class__, "TYPE_SET")  # only the class of a thing has that
-
-
 def _take_thing(value: object) -> object:
-    return value if value.__class__ is IRI or _is_thing(value) else None
+    cls = value.__class__
+    return value if cls is IRI or hasattr(cls, "TYPE_SET") else None  # only the class of a thing has that
 
 
 def _take_float(value: object) -> object:

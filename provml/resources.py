@@ -1,7 +1,8 @@
-"""Where `ontologies/`, `shapes/` and `queries/` are, in a checkout and in an installed wheel alike."""
+"""Where things are: `ontologies/`, `shapes/` and `queries/`, in a checkout and a wheel alike, and the home of runs."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -26,3 +27,8 @@ def shapes() -> Path:
 def queries() -> Path:
     """What can be asked: the SPARQL files."""
     return folder("queries")
+
+
+def default_home() -> Path:
+    """Where runs are kept unless another folder is given: PROVML_HOME, or `.provml` here."""
+    return Path(os.environ.get("PROVML_HOME") or ".provml")

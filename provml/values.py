@@ -7,6 +7,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
+from math import isinf
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
@@ -51,9 +52,10 @@ def _grammar() -> re.Pattern[str]:
     private = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
     char = rf"(?:[A-Za-z0-9\-._~!$&'()*+,;={ucs}]|%[0-9A-Fa-f]{{2}})"
     pchar = rf"(?:[:@]|{char})"
+    future = r"[vV][0-9A-Fa-f]+\.[A-Za-z0-9\-._~!$&'()*+,;=:]+"
     return re.compile(
         rf"[A-Za-z][A-Za-z0-9+.\-]*:"
-        rf"(?://(?:(?:{char}|:)*@)?(?:\[[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*\]|{char}*)(?::[0-9]*)?(?:/{pchar}*)*"
+        rf"(?://(?:(?:{char}|:)*@)?(?:\[(?:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*|{future})\]|{char}*)(?::[0-9]*)?(?:/{pchar}*)*"
         rf"|/(?:{pchar}+(?:/{pchar}*)*)?|{pchar}+(?:/{pchar}*)*|)"
         rf"(?:\?(?:{pchar}|[/?{private}])*)?(?:#(?:{pchar}|[/?])*)?"
     )
@@ -64,7 +66,7 @@ def _is_iri(text: str) -> bool:
     if not _grammar().fullmatch(text):
         return False
     host = re.match(r"[^/?#]*//(?:[^/?#@]*@)?\[([^\]]*)\]", text)
-    if host is None:
+    if host is None or host[1][0] in "vV":
         return True
     from ipaddress import AddressValueError, IPv6Address
 
@@ -209,7 +211,7 @@ def _from_numpy(value: Any) -> object:
         if value.dtype.itemsize < 8:
             return float(str(value[()]))
         double = float(value)
-        return value if double - double != 0.0 and value - value == 0.0 else double  # finite, but beyond a double
+        return value if isinf(double) and value != double else double  # what is finite stays so, or is refused
     if value.dtype.kind in "mM":
         return _from_numpy_time(value)
     return plain(value.item())

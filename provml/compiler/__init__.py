@@ -1,9 +1,12 @@
 """Ontology in, files out: typed Python modules, SHACL shapes, a JSON-LD context and vocabulary pages.
 
     source      files and their imports, as read
-    expression  what OWL says with blank nodes
+    expression  what OWL says with blank nodes about classes
+    datarange   what it says about data
     naming      Python names for terms
-    schema      classes and properties, with all that follows worked out
+    schema      classes, properties and individuals, as all the rooms below know them
+    terms       which of them there are
+    linking     what follows for them
     fields      which fields a class has
     python, shapes, context, pages     a schema as text
     output      which files, and whether they are stale

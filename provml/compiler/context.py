@@ -6,14 +6,26 @@ import json
 from collections.abc import Iterable, Mapping
 
 from provml.compiler.schema import Schema
-from provml.compiler.shapes import prefixes_of
-from provml.compiler.source import Source, split
+from provml.compiler.source import RDF, RDFS, XSD, Source, split
+
+PLAIN = (None, XSD + "string", RDF + "langString", RDF + "PlainLiteral")
+"""Datatypes that a JSON value needs no word about."""
 
 
 def context(schema: Schema, sources: Iterable[Source], origin: Mapping[str, str]) -> str:
-    """The context of some sources; of two terms with the same local name, the later source's has it."""
+    """The context of some sources; of two terms with the same local name, the later source's has it.
+
+    A term called like a prefix or like one of the context's own words has no short name: its prefix names it.
+    """
     sources = list(sources)
-    prefixes = {name: iri for source in sources for name, iri in prefixes_of(source)}
+    own: dict[str, object] = {
+        "@version": 1.1,
+        "id": "@id",
+        "type": "@type",
+        "label": RDFS + "label",
+        "comment": RDFS + "comment",
+    }
+    prefixes = {name: _prefix(iri) for source in sources for name, iri in source.prefixes.items() if name}
     terms: dict[str, object] = {}
     for source in sources:
         for cls in schema.classes.values():
@@ -22,20 +34,18 @@ def context(schema: Schema, sources: Iterable[Source], origin: Mapping[str, str]
         for prop in schema.properties.values():
             if prop.source is source and not prop.deprecated:
                 terms[split(prop.iri)[1]] = _property(prop.iri, prop.is_object, prop.data.datatype)
-    listed: dict[str, object] = {
-        "@version": 1.1,
-        "id": "@id",
-        "type": "@type",
-        "label": "http://www.w3.org/2000/01/rdf-schema#label",
-        "comment": "http://www.w3.org/2000/01/rdf-schema#comment",
-    }
-    listed |= dict(sorted(prefixes.items()))
-    listed |= dict(sorted(terms.items()))
-    return json.dumps({**origin, "@context": listed}, indent=2, ensure_ascii=False) + "\n"
+    short = {name: term for name, term in sorted(terms.items()) if name and name[0] != "@"}
+    listed = {**short, **dict(sorted(prefixes.items())), **own}
+    ordered = {name: listed[name] for name in (*own, *sorted(prefixes.keys() - own), *short)}
+    return json.dumps({**origin, "@context": ordered}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _prefix(iri: str) -> object:
+    """A prefix as JSON-LD takes it: one that does not end like a namespace has to be called one."""
+    return iri if iri.endswith(tuple(":/?#[]@")) else {"@id": iri, "@prefix": True}
 
 
 def _property(iri: str, is_object: bool, datatype: str | None) -> object:
     if is_object:
         return {"@id": iri, "@type": "@id"}
-    plain = ("http://www.w3.org/2001/XMLSchema#string", "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString")
-    return iri if datatype is None or datatype in plain else {"@id": iri, "@type": datatype}
+    return iri if datatype in PLAIN else {"@id": iri, "@type": datatype}

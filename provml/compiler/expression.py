@@ -1,4 +1,4 @@
-"""What OWL says with blank nodes, as small values: unions, restrictions, datatypes with facets."""
+"""What OWL says with blank nodes, as small values: unions, restrictions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pyoxigraph as ox
 
-from provml.compiler.source import OWL, RDF, RDFS, XSD, Node
-from provml.rdf import KINDS
+from provml.compiler.source import OWL, RDF, RDFS, Node
 
 Said = Mapping[Node, Mapping[str, list[Node]]]
 
@@ -23,18 +22,7 @@ class Restriction:
     sort: str
     filler: Node | None = None
     count: int = 0
-    qualifier: str | None = None
-
-
-@dataclass(frozen=True)
-class DataRange:
-    """What a data property takes: the kind of value, the datatype it is written with, and its facets."""
-
-    kind: str = "any"
-    datatype: str | None = None
-    limits: tuple[tuple[str, int | float], ...] = ()
-    pattern: str | None = None
-    choices: tuple[str, ...] = ()
+    qualifier: Node | None = None
 
 
 def members(said: Said, node: Node) -> Iterator[Node]:
@@ -47,24 +35,25 @@ def members(said: Said, node: Node) -> Iterator[Node]:
         node = next(iter(cell.get(RDF + "rest", [])), ox.NamedNode(RDF + "nil"))
 
 
+def listed(said: Said, node: Node, predicate: str) -> list[Node]:
+    """The members of the lists that a node has for a predicate."""
+    return [member for head in said.get(node, {}).get(predicate, []) for member in members(said, head)]
+
+
 def union(said: Said, node: Node) -> frozenset[str] | None:
     """A class expression as the named classes that it is the union of; None where it is something else."""
     if isinstance(node, ox.NamedNode):
         return frozenset({node.value})
-    listed = said.get(node, {}).get(OWL + "unionOf", [])
-    if not listed:
-        return None
-    parts = [union(said, member) for member in members(said, listed[0])]
+    parts = [union(said, member) for member in listed(said, node, OWL + "unionOf")]
     return frozenset().union(*(part for part in parts if part)) if parts and all(parts) else None
 
 
 def conjuncts(said: Said, node: Node) -> Iterator[Node]:
     """A class expression taken apart at its intersections."""
-    listed = said.get(node, {}).get(OWL + "intersectionOf", [])
-    if isinstance(node, ox.BlankNode) and listed:
-        for member in members(said, listed[0]):
-            yield from conjuncts(said, member)
-    else:
+    parts = listed(said, node, OWL + "intersectionOf") if isinstance(node, ox.BlankNode) else []
+    for part in parts:
+        yield from conjuncts(said, part)
+    if not parts:
         yield node
 
 
@@ -83,59 +72,16 @@ _SORTS = {
 
 
 def restriction(said: Said, node: Node) -> Restriction | None:
-    """A blank node read as a restriction; None where it is none."""
+    """A blank node read as a restriction on a named property; None where it is none."""
     cell = said.get(node, {})
     on = [prop.value for prop in cell.get(OWL + "onProperty", []) if isinstance(prop, ox.NamedNode)]
     if not on:
         return None
-    qualifiers = cell.get(OWL + "onClass", []) + cell.get(OWL + "onDataRange", [])
-    qualifier = qualifiers[0].value if qualifiers and isinstance(qualifiers[0], ox.NamedNode) else None
+    qualifier = next(iter(cell.get(OWL + "onClass", []) + cell.get(OWL + "onDataRange", [])), None)
     for key, sort in _SORTS.items():
         for filler in cell.get(OWL + key, []):
-            if isinstance(filler, ox.Literal) and sort in ("exactly", "least", "most"):
+            if sort not in ("exactly", "least", "most"):
+                return Restriction(on[0], sort, filler)
+            if isinstance(filler, ox.Literal) and filler.value.isdecimal():
                 return Restriction(on[0], sort, None, int(filler.value), qualifier)
-            return Restriction(on[0], sort, filler)
     return None
-
-
-def data_range(said: Said, node: Node) -> DataRange | None:
-    """A data range: a datatype, one with facets, or an enumeration of values; None where it is something else."""
-    if isinstance(node, ox.NamedNode):
-        defined = [x for x in said.get(node, {}).get(OWL + "equivalentClass", []) if isinstance(x, ox.BlankNode)]
-        if defined and not node.value.startswith(XSD):
-            return data_range(said, defined[0])
-        kind = KINDS.get(node.value, "other")
-        return DataRange(kind, None if kind == "any" else node.value)
-    cell = said.get(node, {})
-    if OWL + "oneOf" in cell:
-        values = [member for member in members(said, cell[OWL + "oneOf"][0]) if isinstance(member, ox.Literal)]
-        if values and all(value.datatype.value == XSD + "string" for value in values):
-            return DataRange("text", XSD + "string", choices=tuple(value.value for value in values))
-        return None
-    base = cell.get(OWL + "onDatatype", [])
-    if not base:
-        return None
-    inner = data_range(said, base[0])
-    if inner is None:
-        return None
-    limits: list[tuple[str, int | float]] = list(inner.limits)
-    pattern = inner.pattern
-    for listed in cell.get(OWL + "withRestrictions", []):
-        for facet in members(said, listed):
-            for name, bounds in said.get(facet, {}).items():
-                for bound in bounds:
-                    short = name.removeprefix(XSD)
-                    if not isinstance(bound, ox.Literal):
-                        continue
-                    if short == "pattern":
-                        pattern = bound.value
-                    elif inner.kind in ("integer", "float", "text"):
-                        limits.append((short, _number(bound.value)))
-    return DataRange(inner.kind, inner.datatype, tuple(sorted(limits)), pattern, inner.choices)
-
-
-def _number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)

@@ -1,9 +1,19 @@
-"""Which fields a class has: domains, ranges, restrictions and cardinalities worked out for each class."""
+"""Which fields a class has: domains, ranges, restrictions and cardinalities worked out for each class.
+
+A field is required where a cardinality asks for it. `owl:someValuesFrom` alone asks for nothing: it says that there is
+a value, not that it is written down (MLS says so of nearly everything); that becomes a note.
+"""
 
 from __future__ import annotations
 
-from provml.compiler.expression import DataRange, data_range, union
+import pyoxigraph as ox
+
+from provml.compiler.datarange import data_range, narrowed
+from provml.compiler.expression import Restriction
 from provml.compiler.schema import ClassTerm, FieldSpec, PropertyTerm, Schema
+from provml.compiler.source import RDFS, split
+
+_LITERAL = ox.NamedNode(RDFS + "Literal")
 
 
 def fill(schema: Schema) -> None:
@@ -15,13 +25,22 @@ def fill(schema: Schema) -> None:
         for prop in schema.properties.values():
             if iri in takers[prop.iri]:
                 cls.fields[prop.name] = _spec(schema, cls, prop, single[prop.iri])
+        for spec in cls.fields.values():
+            # What is said with a sub-property counts for the property too: then it cannot be insisted on, unless a
+            # class above does.
+            below = any(spec.prop.iri in other.prop.supers for other in cls.fields.values())
+            above = (schema.classes[parent].fields.get(spec.prop.name) for parent in cls.parents)
+            spec.required = spec.least > 0 and (not below or any(one and one.required for one in above))
         stand_ins[iri] = type(cls.name, tuple(stand_ins[p] for p in cls.parents) or (object,), {"iri": iri})
         inherited: dict[str, FieldSpec] = {}
         for base in reversed(stand_ins[iri].__mro__[1:-1]):
-            above = schema.classes[base.iri]  # type: ignore[attr-defined]  # every stand-in has it
-            inherited.update({name: above.fields[name] for name in above.own})
+            upper = schema.classes[base.iri]  # type: ignore[attr-defined]  # every stand-in has it
+            inherited.update({name: upper.fields[name] for name in upper.own})
         cls.own = tuple(sorted(name for name, spec in cls.fields.items() if inherited.get(name) != spec))
-    _note_homeless(schema, takers)
+    _note_restrictions(schema)
+    for prop in schema.properties.values():
+        if not takers[prop.iri]:
+            schema.note(prop.source, prop.iri, "no compiled class is in its domain; give it with also={…}")
 
 
 def _takers(schema: Schema, prop: PropertyTerm) -> frozenset[str]:
@@ -41,27 +60,37 @@ def _takers(schema: Schema, prop: PropertyTerm) -> frozenset[str]:
 
 
 def _is_single(schema: Schema, prop: PropertyTerm, takers: frozenset[str]) -> bool:
-    """Whether the field reads as one value: it must be so in every class that introduces it, or types would clash."""
+    """Whether the field reads as one value: it must be so in every class that introduces it, or types would clash.
+
+    For a property compiled elsewhere, the classes there have said it.
+    """
     if prop.functional:
         return True
+    elsewhere = frozenset(iri for iri in takers if schema.classes[iri].source not in schema.targets)
+    takers = elsewhere or takers
     tops = [iri for iri in takers if not any(parent in takers for parent in schema.classes[iri].parents)]
     return bool(tops) and all(_counts(schema, schema.classes[iri], prop)[1] == 1 for iri in tops)
 
 
 def _counts(schema: Schema, cls: ClassTerm, prop: PropertyTerm) -> tuple[int, int | None]:
-    """At least and at most how many values a class takes."""
+    """At least and at most how many values a class takes; a most for a property above holds below it too."""
     least, most = 0, 1 if prop.functional else None
     for one in cls.restrictions:
-        if one.property != prop.iri or one.sort not in ("least", "most", "exactly"):
-            continue
-        covers = one.qualifier is None or (
-            prop.is_object and any(schema.within(members, frozenset({one.qualifier})) for members in prop.ranges)
-        )
-        if one.sort in ("least", "exactly"):
+        if one.property == prop.iri and one.sort in ("least", "exactly"):
             least = max(least, one.count)
-        if one.sort in ("most", "exactly") and covers:
+        if one.property in (prop.iri, *prop.above) and one.sort in ("most", "exactly") and _covers(schema, prop, one):
             most = one.count if most is None else min(most, one.count)
     return least, most
+
+
+def _covers(schema: Schema, prop: PropertyTerm, one: Restriction) -> bool:
+    """Whether a cardinality counts every value of a property, and not only those of some narrower sort."""
+    if one.qualifier is None:
+        return True
+    if prop.is_object:
+        counted = schema.classes_of(one.qualifier)
+        return counted is not None and (not counted or any(schema.within(held, counted) for held in prop.ranges))
+    return data_range(schema.said, one.qualifier) in (prop.data, data_range(schema.said, _LITERAL))
 
 
 def _spec(schema: Schema, cls: ClassTerm, prop: PropertyTerm, single: bool) -> FieldSpec:
@@ -72,22 +101,38 @@ def _spec(schema: Schema, cls: ClassTerm, prop: PropertyTerm, single: bool) -> F
         if one.sort != "only" or one.filler is None or one.property not in (prop.iri, *prop.above):
             continue
         if prop.is_object:
-            names = union(schema.said, one.filler)
-            if names is not None:
-                ranges.append(frozenset(schema.canonical.get(name, name) for name in names))
-            elif cls.source in schema.targets:
-                schema.note(cls.source, cls.iri, f"what it allows for {prop.name} is an expression; it is not checked")
+            ranges += [names for names in [schema.classes_of(one.filler)] if names]
         else:
-            data = _narrowed(data, data_range(schema.said, one.filler))
-    return FieldSpec(prop, single, least, None if single else most, schema.narrowest(ranges), data)
+            read = data_range(schema.said, one.filler)
+            data = (narrowed(data, read) if read is not None else None) or data
+    return FieldSpec(prop, single, least, None if single else most, schema.narrowest(ranges), data, least > 0)
 
 
-def _narrowed(wide: DataRange, narrow: DataRange | None) -> DataRange:
-    """The narrower of two data ranges; one of another kind cannot narrow and is left to SHACL."""
-    return narrow if narrow is not None and wide.kind in ("any", narrow.kind) else wide
+def _note_restrictions(schema: Schema) -> None:
+    """Say which restrictions the fields do not hold."""
+    for cls in schema.classes.values():
+        for one in cls.stated:
+            prop = schema.properties.get(one.property)
+            text = _left(schema, prop, one) if prop is not None else "that property is no field; it is not checked"
+            if text:
+                schema.note(cls.source, cls.iri, f"{split(one.property)[1]}: {text}")
 
 
-def _note_homeless(schema: Schema, takers: dict[str, frozenset[str]]) -> None:
-    for prop in schema.properties.values():
-        if prop.source in schema.targets and not takers[prop.iri]:
-            schema.note(prop.source, prop.iri, "no compiled class is in its domain; give it with also={…}")
+def _left(schema: Schema, prop: PropertyTerm, one: Restriction) -> str:
+    """What of a restriction the fields leave to reasoners."""
+    if one.sort == "some":
+        return "there is some value, but none is asked for; a minimum cardinality would ask"
+    if one.sort in ("value", "self"):
+        return "a value follows from the class; it is not written by itself"
+    if one.sort == "only" and one.filler is not None:
+        if prop.is_object:
+            return "what it allows is an expression; it is not checked" if schema.classes_of(one.filler) is None else ""
+        read = data_range(schema.said, one.filler)
+        if read is None or narrowed(prop.data, read) is None:
+            return "what it allows is an expression; it is not checked"
+        return f"this is not checked: {', '.join(read.unchecked)}" if read.unchecked else ""
+    if one.sort in ("most", "exactly") and not _covers(schema, prop, one):
+        return f"at most {one.count} of a narrower sort; it is not checked"
+    if one.count == 0 and one.sort in ("most", "exactly") and prop.functional:
+        return "none is allowed; it is not checked"
+    return ""

@@ -2,84 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyoxigraph as ox
 
-from provml.compiler.expression import (
-    ANYTHING,
-    DataRange,
-    Restriction,
-    conjuncts,
-    data_range,
-    members,
-    restriction,
-    union,
-)
-from provml.compiler.schema import ANY_SCALAR, PROVLAKE, ClassTerm, PropertyTerm, Schema
-from provml.compiler.source import OWL, RDF, RDFS, SKOS, split
+from provml.compiler.datarange import ANY_SCALAR, DataRange, data_range, narrowed
+from provml.compiler.expression import conjuncts, listed, members, restriction, union
+from provml.compiler.schema import ClassTerm, PropertyTerm, Schema, Term
+from provml.compiler.source import OWL, RDF, RDFS, SKOS, STANDARD, split
+from provml.compiler.terms import PROVLAKE
+
+Up = dict[str, set[str]]
 
 # ---- classes
 
 
 def link_classes(schema: Schema) -> None:
-    order = {source: index for index, source in enumerate(schema.sources)}
-    up: dict[str, set[str]] = {iri: set() for iri in schema.classes}
-    retired: dict[str, str] = {}
+    """Give every class its place in the tree, its types and all restrictions that hold for it."""
+    up: Up = {iri: set() for iri in schema.classes}
     for cls in schema.classes.values():
-        found: list[Restriction] = []
-        for predicate in (RDFS + "subClassOf", OWL + "equivalentClass"):
-            for stated in schema.axioms(cls, predicate):
-                for node in conjuncts(schema.said, stated):
-                    if isinstance(node, ox.NamedNode):
-                        other = schema.classes.get(node.value)
-                        if other is None or other is cls:
-                            continue
-                        if predicate == OWL + "equivalentClass" and cls.deprecated and not other.deprecated:
-                            retired[cls.iri] = other.iri
-                        elif predicate == OWL + "equivalentClass" and order[other.source] == order[cls.source]:
-                            up[cls.iri].add(other.iri)
-                            up[other.iri].add(cls.iri)
-                        elif predicate == RDFS + "subClassOf" or order[other.source] < order[cls.source]:
-                            up[cls.iri].add(other.iri)
-                        else:
-                            up[other.iri].add(cls.iri)
-                        continue
-                    read = restriction(schema.said, node)
-                    if read is not None:
-                        found.append(read)
-                    elif union(schema.said, node) is None or predicate == RDFS + "subClassOf":
-                        _note_expression(schema, cls)
-        cls.restrictions = tuple(found)
-    for iri in retired:
-        up.pop(iri)
+        _read_superclasses(schema, cls, up)
     reach = {iri: _reach(iri, up) for iri in up}
-    for iri in sorted(up):
-        group = sorted(
-            (other for other in reach[iri] if iri in reach[other]),
-            key=lambda o: (schema.classes[o].deprecated, order[schema.classes[o].source], o),
-        )
-        schema.canonical[iri] = group[0]
-        if group[0] == iri and len(group) > 1:
-            schema.classes[iri].equivalents = tuple(group[1:])
-            if schema.classes[iri].source in schema.targets:
-                same = ", ".join(split(other)[1] for other in group[1:])
-                schema.note(schema.classes[iri].source, iri, f"equivalent to {same}; one Python class stands for them")
-    for iri, kept in sorted(retired.items()):
-        schema.canonical[iri] = schema.canonical[kept]
-        kept_class = schema.classes[schema.canonical[kept]]
-        kept_class.aliases = (*kept_class.aliases, schema.classes[iri].name)
-    for iri, cls in schema.classes.items():
-        if schema.canonical[iri] != iri:
-            continue
+    _join_equivalents(schema, reach)
+    for iri, cls in schema.kept():
         cls.ancestors = frozenset(schema.canonical[other] for other in reach[iri])
-        cls.aliases = (*cls.aliases, *(schema.classes[other].name for other in cls.equivalents))
     for iri, cls in schema.kept():
         direct = {schema.canonical[other] for own in (iri, *cls.equivalents) for other in up[own]} - {iri}
         inner = {x for x in direct if any(x in schema.classes[y].ancestors for y in direct if y != x)}
         cls.parents = tuple(sorted(direct - inner, key=schema.rank))
-        written = [x for a in sorted(cls.ancestors, key=schema.rank) for x in (a, *schema.classes[a].equivalents)]
-        cls.types = tuple(x for x in written if x in cls.ancestors or not schema.classes[x].deprecated)
+        line = [schema.classes[x] for a in sorted(cls.ancestors, key=schema.rank) for x in _group(schema, a)]
+        cls.types = tuple(one.iri for one in line if one.iri in cls.ancestors or not one.deprecated)
+        cls.restrictions = tuple(dict.fromkeys(r for one in line for r in one.stated))
         cls.matches = tuple(
             sorted(
                 n.value
@@ -88,87 +41,156 @@ def link_classes(schema: Schema) -> None:
                 if isinstance(n, ox.NamedNode)
             )
         )
-        inherited = [
-            r
-            for a in sorted(cls.ancestors, key=schema.rank)
-            for x in (a, *schema.classes[a].equivalents)
-            for r in schema.classes[x].restrictions
-        ]
-        cls.restrictions = tuple(dict.fromkeys(inherited))
     _link_disjoint(schema)
+    _note_unheard(schema, schema.classes, (RDFS + "subClassOf", OWL + "equivalentClass"))
 
 
-def _note_expression(schema: Schema, cls: ClassTerm) -> None:
-    if cls.source in schema.targets:
-        schema.note(
-            cls.source, cls.iri, "a superclass is an expression that classes cannot hold; it is left to reasoners"
+def _group(schema: Schema, iri: str) -> tuple[str, ...]:
+    return (iri, *schema.classes[iri].equivalents)
+
+
+def _read_superclasses(schema: Schema, cls: ClassTerm, up: Up) -> None:
+    for stated in schema.axioms(cls, RDFS + "subClassOf"):
+        for node in conjuncts(schema.said, stated):
+            if not isinstance(node, ox.NamedNode):
+                _read_expression(schema, cls, node)
+            elif node.value in up:
+                up[cls.iri].add(node.value)
+    for stated in schema.axioms(cls, OWL + "equivalentClass"):
+        parts = list(conjuncts(schema.said, stated))
+        for node in parts:
+            if isinstance(node, ox.NamedNode) and node.value in up:
+                _put_below(schema, up, cls.iri, node.value)
+                if len(parts) == 1:
+                    _put_below(schema, up, node.value, cls.iri)
+            elif len(parts) == 1 and union(schema.said, node):
+                for inner in sorted(union(schema.said, node) or ()):
+                    _put_below(schema, up, inner, cls.iri)
+            elif not isinstance(node, ox.NamedNode):
+                _read_expression(schema, cls, node)
+    for head in schema.axioms(cls, OWL + "disjointUnionOf"):
+        for member in members(schema.said, head):
+            if isinstance(member, ox.NamedNode):
+                _put_below(schema, up, member.value, cls.iri)
+
+
+def _put_below(schema: Schema, up: Up, below: str, above: str) -> None:
+    """State that a class is a subclass of another, unless its module would have to import one that imports it."""
+    if below in up and above in up and below != above:
+        lower, upper = schema.classes[below].source, schema.classes[above].source
+        same = schema.modules[lower] == schema.modules[upper]
+        if same or schema.sources.index(upper) < schema.sources.index(lower):
+            up[below].add(above)
+
+
+def _read_expression(schema: Schema, cls: ClassTerm, node: ox.BlankNode | ox.Literal | ox.Triple) -> None:
+    read = restriction(schema.said, node)
+    if read is not None:
+        cls.stated = (*cls.stated, read)
+    else:
+        text = "a superclass is an expression that classes cannot hold; it is left to reasoners"
+        schema.note(cls.source, cls.iri, text)
+
+
+def _join_equivalents(schema: Schema, reach: Mapping[str, set[str]]) -> None:
+    """Let one class stand for those that are each other's superclasses."""
+    for iri in sorted(reach):
+        group = sorted(
+            (other for other in reach[iri] if iri in reach[other]),
+            key=lambda x: (schema.classes[x].deprecated, schema.sources.index(schema.classes[x].source), x),
         )
+        schema.canonical[iri] = group[0]
+        if group[0] != iri:
+            continue
+        cls = schema.classes[iri]
+        cls.equivalents = tuple(group[1:])
+        cls.aliases = tuple(schema.classes[other].name for other in group[1:])
+        same = [split(other)[1] for other in group[1:] if not schema.classes[other].deprecated]
+        if same:
+            schema.note(cls.source, iri, f"equivalent to {', '.join(same)}; one Python class stands for them")
 
 
 def _link_disjoint(schema: Schema) -> None:
     pairs: set[tuple[str, str]] = set()
-    for iri, cls in schema.kept():
-        for node in schema.axioms(cls, OWL + "disjointWith"):
-            if isinstance(node, ox.NamedNode) and node.value in schema.canonical:
-                pairs.add((iri, schema.canonical[node.value]))
-    for cell in schema.said.values():
+    for node, cell in schema.said.items():
+        apart = [*cell.get(OWL + "disjointWith", [])]
+        groups = [[node, other] for other in apart] + [listed(schema.said, node, OWL + "disjointUnionOf")]
         if ox.NamedNode(OWL + "AllDisjointClasses") in cell.get(RDF + "type", []):
-            listed = [m.value for m in members(schema.said, cell[OWL + "members"][0]) if isinstance(m, ox.NamedNode)]
-            inside = [schema.canonical[x] for x in listed if x in schema.canonical]
+            groups.append(listed(schema.said, node, OWL + "members"))
+        for group in groups:
+            names = [n.value for n in group if isinstance(n, ox.NamedNode) and n.value in schema.canonical]
+            inside = [schema.canonical[name] for name in names]
             pairs |= {(a, b) for a in inside for b in inside if a != b}
     for a, b in sorted(pairs):
-        schema.classes[a].disjoint = tuple(sorted({*schema.classes[a].disjoint, b}))
-        schema.classes[b].disjoint = tuple(sorted({*schema.classes[b].disjoint, a}))
+        schema.classes[a].disjoint = (*schema.classes[a].disjoint, b)
+
+
+def _note_unheard(schema: Schema, terms: Mapping[str, Term], predicates: tuple[str, ...]) -> None:
+    """Say where a compiled source speaks of a term whose module it cannot change."""
+    for source in schema.targets:
+        for iri, term in terms.items():
+            said = source.subjects.get(ox.NamedNode(iri), {})
+            if term.source in schema.targets:
+                continue
+            for predicate in predicates:
+                if not set(said.get(predicate, [])) <= set(schema.axioms(term, predicate)):
+                    text = f"compiled elsewhere; what is said here of its {split(predicate)[1]} does not change it"
+                    schema.note(source, iri, text)
 
 
 # ---- properties
 
 
 def link_properties(schema: Schema) -> None:
-    functional = ox.NamedNode(OWL + "FunctionalProperty")
-    for prop in schema.properties.values():
-        stated = [*schema.axioms(prop, RDFS + "subPropertyOf")]
-        stated += [n for n in schema.axioms(prop, OWL + "equivalentProperty") if not prop.deprecated]
-        prop.parents = tuple(
-            sorted(
-                n.value
-                for n in stated
-                if isinstance(n, ox.NamedNode) and n.value in schema.properties and n.value != prop.iri
-            )
-        )
-        prop.functional = functional in [*schema.axioms(prop, RDF + "type")]
-        prop.stop = "true" in schema.texts(prop.iri, PROVLAKE + "closureStop")
+    """Give every property what it takes and who may have it, with what follows from the properties above it."""
+    properties = schema.properties
+    same: Up = {}
+    for prop in properties.values():
+        for node in schema.axioms(prop, OWL + "equivalentProperty"):
+            if isinstance(node, ox.NamedNode) and node.value in properties:
+                same.setdefault(prop.iri, set()).add(node.value)
+                same.setdefault(node.value, set()).add(prop.iri)
+    outside: Up = {}
+    for iri, prop in properties.items():
+        stated = {n.value for n in schema.axioms(prop, RDFS + "subPropertyOf") if isinstance(n, ox.NamedNode)}
+        current = {
+            x for x in same.get(iri, ()) if not properties[x].deprecated and _may_see(schema, prop, properties[x])
+        }
+        prop.parents = tuple(sorted(((stated & properties.keys()) | current) - {iri}))
+        outside[iri] = {x for x in stated - properties.keys() if x.startswith(STANDARD) and not x.startswith(OWL)}
+        prop.functional = ox.NamedNode(OWL + "FunctionalProperty") in [*schema.axioms(prop, RDF + "type")]
+        prop.stop = "true" in schema.texts(iri, PROVLAKE + "closureStop")
         inverse = [n.value for n in schema.axioms(prop, OWL + "inverseOf") if isinstance(n, ox.NamedNode)]
-        prop.inverse = next((x for x in inverse if x in schema.properties and x != prop.iri), None)
-        prop.chains = tuple(
-            tuple(n.value for n in members(schema.said, head) if isinstance(n, ox.NamedNode))
-            for head in schema.axioms(prop, OWL + "propertyChainAxiom")
-        )
-        if prop.chains and prop.source in schema.targets:
-            for chain in prop.chains:
-                path = " / ".join(split(x)[1] for x in chain)
-                schema.note(
-                    prop.source,
-                    prop.iri,
-                    f"also follows from the chain {path}; that is not worked out when things are written",
-                )
-    up = {iri: set(prop.parents) for iri, prop in schema.properties.items()}
-    for prop in schema.properties.values():
-        above = sorted(_reach(prop.iri, up) - {prop.iri})
-        prop.above = tuple(above)
-        prop.supers = tuple(sorted(_written_above(schema, prop)))
-        lines = [schema.properties[x] for x in (prop.iri, *above)]
+        prop.inverse = next((x for x in inverse if x in properties and x != iri), None)
+        for head in schema.axioms(prop, OWL + "propertyChainAxiom"):
+            path = " / ".join(split(n.value)[1] for n in members(schema.said, head) if isinstance(n, ox.NamedNode))
+            text = f"also follows from the chain {path}; that is not worked out when things are written"
+            schema.note(prop.source, iri, text)
+    up = {iri: set(prop.parents) for iri, prop in properties.items()}
+    for prop in properties.values():
+        prop.above = tuple(sorted(_reach(prop.iri, up) - {prop.iri}))
+        written = _written_above(schema, prop)
+        prop.supers = tuple(sorted(written.union(*(outside[x] for x in (prop.iri, *written)))))
+    stated_functional = {iri for iri, prop in properties.items() if prop.functional}
+    for prop in properties.values():
+        prop.functional = not stated_functional.isdisjoint((prop.iri, *prop.above))
+        lines = [properties[x] for x in (prop.iri, *prop.above)]
         prop.domains = schema.narrowest([x for p in lines for x in _classes(schema, p, RDFS + "domain")])
         if prop.is_object:
             prop.ranges = schema.narrowest([x for p in lines for x in _classes(schema, p, RDFS + "range")])
         else:
             prop.data = _data(schema, prop, lines)
-    for prop in schema.properties.values():
-        backwards = [p for p in schema.properties.values() if p.inverse == prop.iri]
-        other = schema.properties.get(prop.inverse or "") or next(iter(backwards), None)
+    for prop in properties.values():
+        backwards = [p for p in properties.values() if p.inverse == prop.iri]
+        other = properties.get(prop.inverse or "") or next(iter(backwards), None)
         if other is not None and prop.is_object:
             prop.domains = prop.domains or other.ranges
             prop.ranges = prop.ranges or other.domains
+    _note_unheard(schema, properties, (RDFS + "subPropertyOf", RDFS + "domain", RDFS + "range", OWL + "inverseOf"))
+
+
+def _may_see(schema: Schema, prop: PropertyTerm, other: PropertyTerm) -> bool:
+    return prop.source in schema.targets or other.source not in schema.targets
 
 
 def _written_above(schema: Schema, prop: PropertyTerm) -> set[str]:
@@ -190,35 +212,34 @@ def _classes(schema: Schema, prop: PropertyTerm, predicate: str) -> Iterator[fro
     """The domain or range axioms of a property, each as a union of named classes."""
     for stated in schema.axioms(prop, predicate):
         for node in conjuncts(schema.said, stated):
-            names = union(schema.said, node)
+            names = schema.classes_of(node)
             if names is None:
-                where = "domain" if predicate.endswith("domain") else "range"
-                if prop.source in schema.targets:
-                    schema.note(
-                        prop.source,
-                        prop.iri,
-                        f"its {where} is an expression that classes cannot hold; it is not checked",
-                    )
-            elif not names & ANYTHING:
-                yield frozenset(schema.canonical.get(name, name) for name in names)
+                text = f"its {split(predicate)[1]} is an expression that classes cannot hold; it is not checked"
+                schema.note(prop.source, prop.iri, text)
+            elif names:
+                yield names
 
 
 def _data(schema: Schema, prop: PropertyTerm, lines: list[PropertyTerm]) -> DataRange:
+    """What the ranges of a property and of those above it allow together."""
+    found = ANY_SCALAR
     for line in lines:
         for stated in schema.axioms(line, RDFS + "range"):
             read = data_range(schema.said, stated)
-            if read is not None:
-                return read
-            if prop.source in schema.targets:
-                schema.note(
-                    prop.source,
-                    prop.iri,
-                    "its range is an expression that classes cannot hold; any scalar is taken",
-                )
-    return ANY_SCALAR
+            if read is None:
+                text = "its range is an expression that classes cannot hold; any scalar is taken"
+                schema.note(line.source, line.iri, text)
+                continue
+            for left in read.unchecked:
+                schema.note(line.source, line.iri, f"of its range, this is not checked: {left}")
+            both = narrowed(found, read)
+            if both is None:
+                schema.note(prop.source, prop.iri, "nothing is in all of its ranges; only one is checked")
+            found = both or found
+    return found
 
 
-def _reach(start: str, up: dict[str, set[str]]) -> set[str]:
+def _reach(start: str, up: Mapping[str, set[str]]) -> set[str]:
     seen: set[str] = set()
     waiting = [start]
     while waiting:

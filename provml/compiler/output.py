@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import keyword
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,12 +15,13 @@ from provml import resources
 from provml.compiler.context import context
 from provml.compiler.fields import fill
 from provml.compiler.linking import link_classes, link_properties
-from provml.compiler.naming import RESERVED, identifier
-from provml.compiler.pages import PageWriter, index_page
-from provml.compiler.python import ModuleWriter
+from provml.compiler.naming import identifier
+from provml.compiler.pages import PageWriter, index_page, title
+from provml.compiler.python import PACKAGE, ModuleWriter
 from provml.compiler.schema import Schema
 from provml.compiler.shapes import ShapeWriter
 from provml.compiler.source import OURS, Source, bundled, load
+from provml.compiler.terms import declare, declare_individuals
 from provml.errors import OntologyError, StaleFiles
 
 MODULES = {
@@ -27,20 +31,28 @@ MODULES = {
     "provml.ttl": "provml",
     "provml-dl.ttl": "dl",
 }
-PACKAGE = "provml.vocab"
 APART = frozenset({"mls"})
 """Modules whose names `provml.vocab` does not offer itself, because PROV-ML has most of them too."""
 
 Files = dict[Path, str]
 
 
-def build(targets: list[Source], imported: Iterable[Source] = ()) -> Schema:
+def build(targets: list[Source], imported: list[Source], modules: Mapping[Source, str]) -> Schema:
     """A schema with all that follows from it worked out."""
-    schema = Schema(targets, imported)
-    link_classes(schema)
-    link_properties(schema)
-    fill(schema)
-    schema.declare_individuals()
+    schema = Schema(targets, imported, modules)
+    try:
+        declare(schema)
+        link_classes(schema)
+        link_properties(schema)
+        fill(schema)
+        declare_individuals(schema)
+    except RecursionError as error:
+        file = str(targets[-1].path)
+        raise OntologyError("an expression that contains itself", "Take it apart.", file=file) from error
+    terms = [*schema.classes.values(), *schema.individuals.values()]
+    if not any(term.source in targets for term in terms):
+        advice = "Declare one with `a owl:Class`: fields belong to classes, so there is nothing to write without any."
+        raise OntologyError("defines no class", advice, file=", ".join(str(source.path) for source in targets))
     return schema
 
 
@@ -58,24 +70,22 @@ def _origin(names: str, sha256: str) -> str:
 def own_files() -> tuple[Files, list[str]]:
     """The files made of our own ontologies, below the folder that holds `provml/`, and the notes of the compiler."""
     sources = [bundled(iri) for iri in OURS]
-    schema = build(sources)
     modules = {source: MODULES[source.path.name] for source in sources}
+    schema = build(sources, [], modules)
     origin = _origin("ontologies/*.ttl", digest(sources))
     comment, markup = f"# {origin}\n", f"<!-- {origin} -->\n"
     files: Files = {}
-    pages = []
-    for source, module in modules.items():
-        page = PageWriter(schema, source, modules, PACKAGE)
-        pages.append(page)
-        head = f'{comment}# ruff: noqa\n"""{page.title}: what can be said, as typed classes."""\n\n'
-        files[Path(f"provml/vocab/{module}.py")] = ModuleWriter(schema, [source], modules, PACKAGE).text(head)
-        files[Path(f"shapes/generated/{module}.ttl")] = ShapeWriter(schema, [source]).text(comment)
-        files[Path(f"docs/vocabulary/{module}.md")] = page.text(markup)
-        files[Path(f"docs/vocabulary/{module}.svg")] = page.picture()
-    files[Path("docs/vocabulary/index.md")] = index_page(pages, modules, markup)
+    pages = [PageWriter(schema, source, modules, f"{PACKAGE}.") for source in sources]
+    for page in pages:
+        name = modules[page.source]
+        files[Path(f"provml/vocab/{name}.py")] = ModuleWriter(schema, [page.source]).text(comment, page.title)
+        files[Path(f"shapes/generated/{name}.ttl")] = ShapeWriter(schema, [page.source]).text(comment)
+        files[Path(f"docs/vocabulary/{name}.md")] = page.text(markup)
+        files[Path(f"docs/vocabulary/{name}.svg")] = page.picture()
+    files[Path("docs/vocabulary/index.md")] = index_page(pages, markup)
     files[Path("provml/vocab/__init__.py")] = _front(schema, modules, comment)
     files[Path("ontologies/context.jsonld")] = context(schema, sources, {"generated": origin})
-    return files, schema.notes
+    return files, [str(note) for note in schema.notes]
 
 
 def _front(schema: Schema, modules: Mapping[Source, str], comment: str) -> str:
@@ -107,35 +117,51 @@ def user_files(
     docs: Path | None = None,
 ) -> tuple[Files, list[str]]:
     """The files made of a user's ontologies: a module, and shapes, a context and pages where asked for."""
-    if module.suffix != ".py" or identifier(module.stem) != module.stem or module.stem in RESERVED:
+    _check_name(module)
+    targets, extras, ours = load(ontologies, imports)
+    compiled = [*extras, *targets]
+    modules = {source: MODULES[source.path.name] for source in ours} | dict.fromkeys(compiled, module.stem)
+    schema = build(compiled, ours, modules)
+    origin = _origin(", ".join(source.path.name for source in compiled), digest(schema.sources))
+    comment, markup = f"# {origin}\n", f"<!-- {origin} -->\n"
+    texts = [(module, ModuleWriter(schema, compiled).text(comment, title(schema, targets[0])))]
+    if shapes is not None:
+        texts.append((shapes, ShapeWriter(schema, compiled).text(comment)))
+    if jsonld is not None:
+        texts.append((jsonld, context(schema, schema.sources, {"generated": origin})))
+    if docs is not None:
+        names = {source: source.path.stem for source in compiled}
+        for source in compiled:
+            page = PageWriter(schema, source, names)
+            texts += [
+                (docs / f"{names[source]}.md", page.text(markup)),
+                (docs / f"{names[source]}.svg", page.picture()),
+            ]
+    _check_places([path for path, _ in texts], compiled, docs)
+    return dict(texts), [str(note) for note in schema.notes]
+
+
+def _check_name(module: Path) -> None:
+    name = module.stem
+    if module.suffix != ".py" or identifier(name) != name or keyword.iskeyword(name):
         advice = "Give a file such as my_vocab.py: a name that Python can import."
         raise OntologyError(f"{module} cannot be the name of a module", advice)
-    targets, imported = load(ontologies, imports)
-    if any(source.iri in OURS for source in imported):
-        known = {source.iri for source in imported}
-        ours = [next((s for s in imported if s.iri == iri), None) or bundled(iri) for iri in OURS]
-        imported = [*ours, *(source for source in imported if source.iri not in OURS and source.iri in known)]
-    foreign = [source for source in imported if source.iri not in OURS]
-    schema = build([*foreign, *targets], [source for source in imported if source.iri in OURS])
-    modules = {source: MODULES[source.path.name] for source in imported if source.iri in OURS}
-    modules |= dict.fromkeys(schema.targets, module.stem)
-    listed = ", ".join(source.path.name for source in schema.targets)
-    origin = _origin(listed, digest(schema.sources))
-    comment, markup = f"# {origin}\n", f"<!-- {origin} -->\n"
-    files: Files = {}
-    title = PageWriter(schema, targets[0], modules, "").title
-    head = f'{comment}# ruff: noqa\n"""{title}: what can be said, as typed classes."""\n\n'
-    files[module] = ModuleWriter(schema, schema.targets, modules, PACKAGE).text(head)
-    if shapes is not None:
-        files[shapes] = ShapeWriter(schema, schema.targets).text(comment)
-    if jsonld is not None:
-        files[jsonld] = context(schema, schema.sources, {"generated": origin})
-    if docs is not None:
-        for source in schema.targets:
-            page = PageWriter(schema, source, {**modules, source: source.path.stem}, "")
-            files[docs / f"{source.path.stem}.md"] = page.text(markup)
-            files[docs / f"{source.path.stem}.svg"] = page.picture()
-    return files, schema.notes
+    if name == "provml" or name in sys.stdlib_module_names:
+        advice = "Give it a name that is not taken, such as my_vocab.py."
+        raise OntologyError(f"{module} would hide the module {name} from Python", advice)
+
+
+def _check_places(paths: list[Path], sources: list[Source], docs: Path | None) -> None:
+    """Every file has a place of its own in a folder that is there; only the folder of the pages is made."""
+    taken = {source.path.resolve(): "is one of the ontologies to compile" for source in sources}
+    for path in paths:
+        folder = path.parent.parent if path.parent == docs else path.parent
+        reason = taken.get(path.resolve()) or (
+            None if folder.is_dir() else f"is in a folder that is not there ({folder})"
+        )
+        if reason is not None:
+            raise OntologyError(reason, "Choose another place for it.", file=str(path))
+        taken[path.resolve()] = "would be written twice"
 
 
 def home() -> Path:
@@ -167,22 +193,32 @@ def check(files: Files, command: str, root: Path = Path()) -> None:
 
 
 def write(files: Files, root: Path = Path()) -> list[str]:
-    """Write the files that differ, each whole or not at all; their paths."""
+    """Write the files that differ, all of them or, where one cannot be written, none; their paths."""
     changed = stale(files, root)
-    for name, text in files.items():
-        if name.as_posix() in changed:
-            _replace(root / name, text)
+    ready: list[tuple[Path, Path]] = []
+    try:
+        for name, text in files.items():
+            if name.as_posix() in changed:
+                ready.append((_beside(root / name, text), root / name))
+        for temporary, path in ready:
+            temporary.replace(path)
+    except OSError as error:
+        for temporary, _ in ready:
+            temporary.unlink(missing_ok=True)
+        reason = f"cannot be written ({(error.strerror or str(error)).lower()})"
+        raise OntologyError(
+            reason, "Choose another place, or make it writable.", file=error.filename2 or error.filename
+        ) from error
     return changed
 
 
-def _replace(path: Path, text: str) -> None:
+def _beside(path: Path, text: str) -> Path:
+    """A file with that text beside the path that it is to replace."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode())
-        Path(temporary).chmod(path.stat().st_mode if path.exists() else 0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink()
-        raise
+    with os.fdopen(handle, "wb") as file:
+        file.write(text.encode())
+    Path(temporary).chmod(path.stat().st_mode if path.exists() else 0o644)
+    return Path(temporary)

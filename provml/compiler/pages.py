@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
-from provml.compiler.python import ModuleWriter
+from provml.compiler.python import ModuleWriter, quote
 from provml.compiler.schema import ClassTerm, FieldSpec, PropertyTerm, Schema
 from provml.compiler.source import DCTERMS, RDFS, Source, split
 
@@ -16,30 +16,28 @@ ROW, STEP, PAD = 26, 22, 12
 class PageWriter:
     """Writes the page and the picture of one ontology."""
 
-    def __init__(self, schema: Schema, source: Source, modules: Mapping[Source, str], package: str) -> None:
+    def __init__(self, schema: Schema, source: Source, names: Mapping[Source, str], package: str = "") -> None:
         self.schema = schema
         self.source = source
-        self.modules = modules
+        self.names = names
         self.package = package
-        self.types = ModuleWriter(schema, [source], modules, package)
+        self.types = ModuleWriter(schema, [source])
         self.classes = sorted((c for _, c in schema.kept() if c.source is source), key=lambda c: c.iri)
 
     @property
     def title(self) -> str:
-        return next(
-            iter(self.schema.texts(self.source.iri or "", DCTERMS + "title", RDFS + "label")), self.source.path.stem
-        )
+        return title(self.schema, self.source)
 
     @property
     def summary(self) -> str:
-        return next(iter(self.schema.texts(self.source.iri or "", DCTERMS + "description", RDFS + "comment")), "")
+        iri = self.source.iri
+        return self.schema.text(iri, DCTERMS + "description", RDFS + "comment") if iri else ""
 
     def text(self, header: str) -> str:
         """The whole page."""
-        module = self.modules[self.source]
-        where = module if not self.package else f"{self.package}.{module}"
+        where = f"{self.package}{self.schema.modules[self.source]}"
         lines = [header, f"# {self.title}", "", self.summary, "", f"In Python: `from {where} import …`.", ""]
-        lines += [f"![The classes of {self.title}]({module}.svg)", ""]
+        lines += [f"![The classes of {self.title}]({self.names[self.source]}.svg)", ""]
         lines += ["Light: prospective (what is to be done). Dark: retrospective (what was done). Grey: neither.", ""]
         lines += ["## Classes", ""]
         for cls in self.classes:
@@ -54,16 +52,11 @@ class PageWriter:
         if individuals:
             lines += ["## Individuals", ""]
             for one in sorted(individuals, key=lambda x: x.iri):
-                lines += [f"- `{one.name}` (<{one.iri}>): {one.definition}"]
+                lines += [f"- `{one.name}` (<{one.iri}>): {_line(one.definition)}"]
             lines.append("")
-        notes = [note for note in self.schema.notes if note.startswith(self.source.path.name)]
+        notes = [note for note in self.schema.notes if note.source is self.source]
         if notes:
-            lines += [
-                "## What the classes leave to a reasoner",
-                "",
-                *(f"- {note.split(': ', 1)[1]}" for note in notes),
-                "",
-            ]
+            lines += ["## What the classes leave to a reasoner", "", *(f"- {_line(note.text)}" for note in notes), ""]
         return "\n".join(lines).rstrip() + "\n"
 
     def class_section(self, cls: ClassTerm) -> list[str]:
@@ -93,17 +86,20 @@ class PageWriter:
         return lines
 
     def field_row(self, name: str, spec: FieldSpec) -> str:
-        most = 1 if spec.one else spec.most
-        count = {(1, 1): "exactly one", (0, 1): "at most one"}.get((spec.least, most or 0), "any number")
-        if spec.least and most != 1:
-            count = f"at least {spec.least}"
-        takes = (
-            self.types.value_type(spec, given=False)
-            .replace(" | IRI", "")
-            .replace("OneOf", "one of ")
-            .replace("|", "or")
-        )
-        return f"| `{name}` | `{takes}`, {count} | {spec.prop.definition} |"
+        least, most = spec.least, spec.upper
+        if most == 0:
+            count = "none"
+        elif least and least == most:
+            count = "exactly one" if least == 1 else f"exactly {least}"
+        else:
+            bounds = [f"at least {least}"] if least else []
+            bounds += ["at most one" if most == 1 else f"at most {most}"] if most is not None else []
+            count = " and ".join(bounds) or "any number"
+        if spec.kind != "thing" and spec.data.choices:
+            takes = f"one of {', '.join(quote(choice) for choice in spec.data.choices)}"
+        else:
+            takes = self.types.value_type(spec, given=False).replace(" | IRI", "").replace("|", "or")
+        return f"| `{name}` | {_code(takes)}, {count} | {_cell(spec.prop.definition)} |"
 
     def property_section(self, prop: PropertyTerm) -> list[str]:
         facts = [f"`{prop.iri}`"]
@@ -122,15 +118,10 @@ class PageWriter:
 
     def link(self, iri: str) -> str:
         cls = self.schema.classes[self.schema.canonical[iri]]
-        page = (
-            ""
-            if cls.source is self.source or cls.source not in self.schema.targets
-            else f"{self.modules[cls.source]}.md"
-        )
-        prefix = "" if cls.source is self.source else f"{self.modules[cls.source]}."
         if cls.source not in self.schema.targets:
-            return f"`{prefix}{cls.name}`"
-        return f"[{prefix}{cls.name}]({page}#{cls.name.lower()})"
+            return f"`{self.short(iri)}`"
+        page = "" if cls.source is self.source else f"{self.names[cls.source]}.md"
+        return f"[{self.short(iri)}]({page}#{cls.name.lower()})"
 
     def picture(self) -> str:
         """The class tree as SVG: a row a class, children below and to the right of their parent."""
@@ -185,23 +176,45 @@ class PageWriter:
         )
 
     def short(self, iri: str) -> str:
-        cls = self.schema.classes[iri]
-        return cls.name if cls.source is self.source else f"{self.modules[cls.source]}.{cls.name}"
+        cls = self.schema.classes[self.schema.canonical[iri]]
+        here, there = self.schema.modules[self.source], self.schema.modules[cls.source]
+        return cls.name if here == there else f"{there}.{cls.name}"
+
+
+def title(schema: Schema, source: Source) -> str:
+    """What an ontology calls itself, on one line; without that, the name of its file."""
+    stated = schema.text(source.iri, DCTERMS + "title", RDFS + "label") if source.iri else ""
+    return _line(stated) or source.path.stem
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cell(text: str) -> str:
+    """Text that may stand in a table."""
+    return _line(text).replace("|", "\\|")
+
+
+def _code(text: str) -> str:
+    """Text as code in a table."""
+    marks = "``" if "`" in text else "`"
+    return f"{marks}{_cell(text)}{marks}"
 
 
 def _example(example: str) -> list[str]:
     """An example as a quotation, or as code where it is Turtle."""
-    if ";" in example and ":" in example and example.rstrip().endswith("."):
+    if ";" in example and ":" in example and example.rstrip().endswith(".") and "```" not in example:
         return ["```turtle", *example.strip().splitlines(), "```", ""]
     return [f"> {line}".rstrip() for line in f"Example: {example}".splitlines()] + [""]
 
 
-def index_page(pages: list[PageWriter], modules: Mapping[Source, str], header: str) -> str:
+def index_page(pages: list[PageWriter], header: str) -> str:
     """The page that leads to the others."""
     lines = [header, "# The vocabulary", "", "What can be said, from the general to the particular:", ""]
     lines += ["| page | classes | properties | |", "|---|---|---|---|"]
     for page in pages:
         count = sum(1 for p in page.schema.properties.values() if p.source is page.source)
         first = page.summary.split(". ")[0].rstrip(".")
-        lines.append(f"| [{page.title}]({modules[page.source]}.md) | {len(page.classes)} | {count} | {first}. |")
+        lines.append(f"| [{page.title}]({page.names[page.source]}.md) | {len(page.classes)} | {count} | {first}. |")
     return "\n".join(lines) + "\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from provml.compiler.schema import ClassTerm, FieldSpec, Individual, Schema
 from provml.compiler.source import Source
@@ -28,20 +30,23 @@ GIVEN = {"text": "str | PurePath", "iri": "str", "decimal": "Decimal | int"}
 """What a constructor takes where that is more than what the field reads as."""
 
 
+PACKAGE = "provml.vocab"
+"""Where the modules of our own ontologies are."""
+
+
 class ModuleWriter:
     """Writes the module of one ontology (or of several that go into one file)."""
 
-    def __init__(self, schema: Schema, sources: Iterable[Source], modules: Mapping[Source, str], package: str) -> None:
+    def __init__(self, schema: Schema, sources: Iterable[Source]) -> None:
         self.schema = schema
         self.sources = list(sources)
-        self.modules = modules
-        self.package = package
         self.bases: set[str] = set()
         self.typing: set[str] = set()
         self.names: set[str] = set()
 
-    def text(self, header: str) -> str:
+    def text(self, comment: str, title: str) -> str:
         """The whole module."""
+        header = f"{comment}# ruff: noqa\n{doc(f'{title}: what can be said, as typed classes.', indent=0)}\n\n"
         classes = [cls for _, cls in self.schema.kept() if cls.source in self.sources]
         classes.sort(key=lambda cls: (len(cls.ancestors), cls.iri))
         individuals = [one for one in self.schema.individuals.values() if one.source in self.sources]
@@ -86,10 +91,10 @@ class ModuleWriter:
         if values:
             lines.append(f"from provml.values import {', '.join(values)}")
         if self.bases:
-            lines.append(f"from {self.package} import {', '.join(sorted(self.bases))}")
+            lines.append(f"from {PACKAGE} import {', '.join(sorted(self.bases))}")
         later = sorted(self.typing - self.bases)
         if later:
-            lines.append(f"\nif TYPE_CHECKING:\n    from {self.package} import {', '.join(later)}")
+            lines.append(f"\nif TYPE_CHECKING:\n    from {PACKAGE} import {', '.join(later)}")
         return "\n".join(lines) + "\n"
 
     def reference(self, iri: str, *, base: bool = False) -> str:
@@ -97,7 +102,7 @@ class ModuleWriter:
         cls = self.schema.classes[self.schema.canonical[iri]]
         if cls.source in self.sources:
             return cls.name
-        module = self.modules[cls.source]
+        module = self.schema.modules[cls.source]
         (self.bases if base else self.typing).add(module)
         return f"{module}.{cls.name}"
 
@@ -117,46 +122,48 @@ class ModuleWriter:
             for name in cls.own:
                 spec = cls.fields[name]
                 lines.append(f"\n    {name}: {self.read_type(spec)}")
-                lines.append(_doc(spec.prop.definition or spec.prop.label, indent=4))
+                lines.append(doc(spec.prop.definition or spec.prop.label, indent=4))
         return "\n".join([*lines, "", self.write_init(cls)]) + "\n"
 
     def docstring(self, cls: ClassTerm) -> str:
         parts = [cls.definition or f"{cls.label[:1].upper()}{cls.label[1:]}."]
         parts += [f"Example: {example}" for example in cls.examples]
         if cls.deprecated:
-            parts.append("Deprecated: kept so that older queries find it; make one of its subclasses instead.")
-        return _doc("\n\n".join(parts), indent=4)
+            below = any(cls.iri in other.parents for _, other in self.schema.kept())
+            advice = "; make one of its subclasses instead" if below else ""
+            parts.append(f"Deprecated: kept so that older queries find it{advice}.")
+        return doc("\n\n".join(parts), indent=4)
 
     def row(self, name: str, spec: FieldSpec) -> str:
-        parts = [repr(name), f'"{spec.prop.iri}"', f'"{spec.kind}"']
+        parts = [quote(name), quote(spec.prop.iri), quote(spec.kind)]
         if spec.one:
             parts.append("one=True")
-        if spec.least:
+        if spec.required:
             parts.append(f"least={spec.least}")
         if spec.most is not None:
             parts.append(f"most={spec.most}")
-        if spec.ranges and spec.prop.is_object:
-            sets = ", ".join(f"({', '.join(repr(x) for x in sorted(members))},)" for members in spec.ranges)
-            parts.append(f"ranges=({sets},)")
         data = spec.data
-        if not spec.prop.is_object:
+        if spec.prop.is_object:
+            if spec.ranges:
+                parts.append(f"ranges={_tuple(_tuple(map(quote, sorted(names))) for names in spec.ranges)}")
+        else:
             if data.datatype is not None:
-                parts.append(f'datatype="{data.datatype}"')
+                parts.append(f"datatype={quote(data.datatype)}")
             if data.limits:
-                parts.append(f"limits={data.limits!r}")
+                parts.append(f"limits={_tuple(f'({quote(facet)}, {_number(bound)})' for facet, bound in data.limits)}")
             if data.pattern is not None:
-                parts.append(f"pattern={data.pattern!r}")
+                parts.append(f"pattern={quote(data.pattern)}")
             if data.choices:
-                parts.append(f"choices={data.choices!r}")
+                parts.append(f"choices={_tuple(map(quote, data.choices))}")
         if spec.prop.supers:
-            parts.append(f"supers={spec.prop.supers!r}")
+            parts.append(f"supers={_tuple(map(quote, spec.prop.supers))}")
         if spec.prop.inverse is not None:
-            parts.append(f'inverse="{spec.prop.inverse}"')
-        return f"Field({', '.join(parts)})".replace("'", '"')
+            parts.append(f"inverse={quote(spec.prop.inverse)}")
+        return f"Field({', '.join(parts)})"
 
     def write_init(self, cls: ClassTerm) -> str:
         self.names |= {"Iterable", "Mapping"}
-        ordered = sorted(cls.fields.items(), key=lambda item: (item[1].least == 0, item[0]))
+        ordered = sorted(cls.fields.items(), key=lambda item: (not item[1].required, item[0]))
         lines = ["    def __init__(", "        self,", "        iri: str,", "        *,"]
         lines += [f"        {name}: {self.given_type(spec)}," for name, spec in ordered]
         lines += [
@@ -172,9 +179,15 @@ class ModuleWriter:
         return "\n".join(lines)
 
     def write_individual(self, one: Individual) -> str:
-        name = self.reference(one.class_iri, base=True)
-        label = f", label={_quote(one.label)}" if one.label else ""
-        return f'{one.name} = {name}("{one.iri}"{label})\n{_doc(one.definition or one.label, indent=0)}\n'
+        """An individual as a thing; as a bare IRI where its class asks for more than the ontology tells here."""
+        fields = self.schema.classes[one.class_iri].fields
+        if any(spec.required for spec in fields.values()):
+            self.names.add("IRI")
+            made = f"IRI({quote(one.iri)})"
+        else:
+            label = f", label={quote(one.label)}" if one.label else ""
+            made = f"{self.reference(one.class_iri, base=True)}({quote(one.iri)}{label})"
+        return f"{one.name} = {made}\n{doc(one.definition or one.label or one.name, indent=0)}\n"
 
     def write_aliases(self, aliases: dict[str, str]) -> str:
         self.names.add("warn")
@@ -206,7 +219,7 @@ class ModuleWriter:
             return " | ".join([*(self.reference(name) for name in names), "IRI"]) if names else "Thing | IRI"
         if spec.data.choices:
             self.names.add("OneOf")
-            return f"OneOf[{', '.join(_quote(choice) for choice in spec.data.choices)}]"
+            return f"OneOf[{', '.join(quote(choice) for choice in spec.data.choices)}]"
         written = GIVEN.get(spec.kind, TYPES[spec.kind]) if given else TYPES[spec.kind]
         self.names |= set(written.replace("|", " ").split())
         return written
@@ -225,26 +238,35 @@ class ModuleWriter:
         held = self.value_type(spec, given=False)
         if not spec.one:
             return f"tuple[{held}, ...]"
-        return held if spec.least else f"{held} | None"
+        return held if spec.required else f"{held} | None"
 
     def given_type(self, spec: FieldSpec) -> str:
         held = self.value_type(spec, given=True)
         if not spec.one:
             held = f"{held} | Iterable[{held}]"
-        return held if spec.least else f"{held} | None = None"
+        return held if spec.required else f"{held} | None = None"
 
 
-def _quote(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+def quote(text: str) -> str:
+    """Text as a Python literal; what JSON escapes, Python reads the same."""
+    return json.dumps(text, ensure_ascii=False)
 
 
-def _doc(text: str, *, indent: int) -> str:
+def _tuple(items: Iterable[str]) -> str:
+    held = list(items)
+    return f"({', '.join(held)}{',' if len(held) == 1 else ''})"
+
+
+def _number(number: float) -> str:
+    return repr(number) if math.isfinite(number) else f'float("{number}")'
+
+
+def doc(text: str, *, indent: int) -> str:
     """Text as a docstring, wrapped; blank lines kept."""
     margin = " " * indent
     safe = text.strip().replace("\\", "\\\\").replace('"""', "'''")
     if safe.endswith('"'):
-        safe += " "
+        safe = f'{safe[:-1]}\\"'
     paragraphs = []
     for index, block in enumerate(safe.split("\n\n")):
         width = 120 - indent - (3 if index == 0 else 0)

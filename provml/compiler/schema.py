@@ -1,28 +1,23 @@
 """An ontology as the compiler sees it: classes, properties and individuals, with all that follows from them worked out.
 
-Subclass and sub-property reasoning happens here, once: what a node is written with at run time is a table. Sources come
-in two sorts: those being compiled, and those compiled elsewhere that they build on. What a compiled source says of a
-class that lives elsewhere cannot change that class's module; it becomes a note.
+Subclass and sub-property reasoning happens before things are written, once: what a node is written with at run time is
+a table. Sources come in two sorts: those being compiled, and those compiled elsewhere that they build on. What a
+compiled source says of a term that lives elsewhere cannot change the module there; it becomes a note.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyoxigraph as ox
 
-from provml.compiler.expression import (
-    ANYTHING,
-    DataRange,
-    Restriction,
-)
-from provml.compiler.naming import class_name, constant_name, field_name
-from provml.compiler.source import DCTERMS, OWL, RDF, RDFS, SKOS, STANDARD, Node, Source, split
-from provml.errors import OntologyError
+from provml.compiler.datarange import ANY_SCALAR, DataRange
+from provml.compiler.expression import ANYTHING, Restriction, union
+from provml.compiler.source import OWL, RDF, Node, Source, split
 
-ANY_SCALAR = DataRange()
-PROVLAKE = "https://w3id.org/provlake#"
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ufffe\uffff]")
 
 
 @dataclass
@@ -48,10 +43,16 @@ class FieldSpec:
     most: int | None
     ranges: tuple[frozenset[str], ...]
     data: DataRange
+    required: bool
 
     @property
     def kind(self) -> str:
         return "thing" if self.prop.is_object else self.data.kind
+
+    @property
+    def upper(self) -> int | None:
+        """How many values there may be."""
+        return 1 if self.one else self.most
 
 
 @dataclass
@@ -66,6 +67,7 @@ class ClassTerm(Term):
     disjoint: tuple[str, ...] = ()
     matches: tuple[str, ...] = ()
     side: str | None = None
+    stated: tuple[Restriction, ...] = ()
     restrictions: tuple[Restriction, ...] = ()
     fields: dict[str, FieldSpec] = field(default_factory=dict)
     own: tuple[str, ...] = ()
@@ -84,7 +86,6 @@ class PropertyTerm(Term):
     above: tuple[str, ...] = ()
     supers: tuple[str, ...] = ()
     inverse: str | None = None
-    chains: tuple[tuple[str, ...], ...] = ()
     stop: bool = False
 
 
@@ -95,15 +96,27 @@ class Individual(Term):
     class_iri: str = ""
 
 
-class Schema:
-    """Everything that the generators need to know."""
+@dataclass(frozen=True)
+class Note:
+    """Something that the classes cannot express, and what they do instead."""
 
-    def __init__(self, targets: list[Source], imported: Iterable[Source] = ()) -> None:
+    source: Source
+    line: int | None
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.source.path.name}{f':{self.line}' if self.line else ''}: {self.text}"
+
+
+class Schema:
+    """Everything that the generators need to know; `modules` says in which module the terms of a source live."""
+
+    def __init__(self, targets: list[Source], imported: list[Source], modules: Mapping[Source, str]) -> None:
         self.targets = targets
         self.sources = [*imported, *targets]
-        self.notes: list[str] = []
+        self.modules = modules
+        self.notes: list[Note] = []
         self.said: dict[Node, dict[str, list[Node]]] = {}
-        self.said_in: dict[Source, dict[Node, dict[str, list[Node]]]] = {}
         for source in self.sources:
             for subject, predicate, node in source.triples:
                 held = self.said.setdefault(subject, {}).setdefault(predicate, [])
@@ -113,161 +126,46 @@ class Schema:
         self.properties: dict[str, PropertyTerm] = {}
         self.individuals: dict[str, Individual] = {}
         self.canonical: dict[str, str] = {}
-        self._declare()
-        self._check_references()
 
     # ---- looking things up
 
     def texts(self, iri: str, *predicates: str) -> list[str]:
-        """The literals of some annotations, English first, in a stable order."""
+        """The literals of some annotations: English first, then by the order of the predicates, then by the alphabet.
+
+        Line ends are brought to one form, and control characters, which neither Python nor XML allows, are left out.
+        """
         cell = self.said.get(ox.NamedNode(iri), {})
-        found = [node for name in predicates for node in cell.get(name, []) if isinstance(node, ox.Literal)]
-        return [
-            node.value for node in sorted(found, key=lambda node: ((node.language or "") not in ("en", ""), node.value))
+        found = [
+            ((node.language or "en") != "en", place, _CONTROL.sub("", re.sub(r"\r\n?", "\n", node.value)))
+            for place, name in enumerate(predicates)
+            for node in cell.get(name, [])
+            if isinstance(node, ox.Literal)
         ]
+        return [text for *_, text in sorted(found)]
 
-    def objects(self, iri: str, predicate: str, *, only: Source | None = None) -> list[Node]:
-        cell = (only.subjects if only else self.said).get(ox.NamedNode(iri), {})
-        return cell.get(predicate, [])
+    def text(self, iri: str, *predicates: str) -> str:
+        """The first of those literals, or nothing."""
+        return next(iter(self.texts(iri, *predicates)), "")
 
-    def note(self, source: Source, iri: str, text: str) -> None:
-        """Something that the classes cannot express, and what they do instead."""
-        line = source.line_of(iri)
-        place = f"{source.path.name}:{line}" if line else source.path.name
-        self.notes.append(f"{place}: {split(iri)[1]}: {text}")
+    def objects(self, iri: str, predicate: str) -> list[Node]:
+        return self.said.get(ox.NamedNode(iri), {}).get(predicate, [])
 
-    def speakers(self, home: Source) -> list[Source]:
-        """The sources whose axioms about a term count: all, or for a term compiled elsewhere only those elsewhere."""
-        return self.sources if home in self.targets else [s for s in self.sources if s not in self.targets]
+    def types(self, node: Node) -> set[str]:
+        return {x.value for x in self.said.get(node, {}).get(RDF + "type", []) if isinstance(x, ox.NamedNode)}
 
     def axioms(self, term: Term, predicate: str) -> Iterator[Node]:
-        seen = set()
-        for source in self.speakers(term.source):
-            for node in self.objects(term.iri, predicate, only=source):
-                if node not in seen:
-                    seen.add(node)
-                    yield node
+        """What counts as said of a term: all, or for a term compiled elsewhere only what is said elsewhere."""
+        mine = term.source in self.targets
+        speakers = [source for source in self.sources if mine or source not in self.targets]
+        cells = [source.subjects.get(ox.NamedNode(term.iri), {}) for source in speakers]
+        yield from dict.fromkeys(node for cell in cells for node in cell.get(predicate, []))
 
-    # ---- terms
-
-    def _declare(self) -> None:
-        kinds = {
-            "Class": ("owl:Class", "rdfs:Class"),
-            "object": ("owl:ObjectProperty",),
-            "data": ("owl:DatatypeProperty",),
-            "rdf": ("rdf:Property",),
-        }
-        spelled = {"owl": OWL, "rdfs": RDFS, "rdf": RDF}
-        wanted = {
-            ox.NamedNode(spelled[name.split(":")[0]] + name.split(":")[1]): kind
-            for kind, names in kinds.items()
-            for name in names
-        }
-        home: dict[tuple[str, str], Source] = {}
-        for source in self.sources:
-            for subject, cell in source.subjects.items():
-                for node in cell.get(RDF + "type", []):
-                    if (
-                        isinstance(subject, ox.NamedNode)
-                        and isinstance(node, ox.NamedNode)
-                        and node in wanted
-                        and not subject.value.startswith(STANDARD)
-                    ):
-                        home.setdefault((wanted[node], subject.value), source)
-        by_iri = {source.iri: source for source in self.sources}
-        taken: dict[Source, set[str]] = {}
-        fields_taken: dict[str, str] = {}
-        order = {source: index for index, source in enumerate(self.sources)}
-        for (kind, iri), source in sorted(home.items(), key=lambda item: (order[item[1]], item[0][1], item[0][0])):
-            for node in self.objects(iri, RDFS + "isDefinedBy"):
-                source = by_iri.get(getattr(node, "value", None), source)
-            if kind == "rdf" and (("object", iri) in home or ("data", iri) in home):
-                continue
-            common = {
-                "iri": iri,
-                "source": source,
-                "label": next(iter(self.texts(iri, RDFS + "label", SKOS + "prefLabel")), "") or _words(split(iri)[1]),
-                "definition": next(
-                    iter(self.texts(iri, SKOS + "definition", RDFS + "comment", DCTERMS + "description")), ""
-                ),
-                "examples": tuple(self.texts(iri, SKOS + "example")),
-                "deprecated": "true" in self.texts(iri, OWL + "deprecated"),
-            }
-            if kind == "Class":
-                name = class_name(split(iri)[1])
-                while name in taken.setdefault(source, set()):
-                    name = f"{name}_"
-                taken[source].add(name)
-                side = next(iter(self.texts(iri, PROVLAKE + "side")), None)
-                self.classes[iri] = ClassTerm(name=name, side=side, **common)  # type: ignore[arg-type]
-            else:
-                name = field_name(split(iri)[1])
-                if fields_taken.get(name, iri) != iri:
-                    name = field_name(f"{self.prefix(iri, source)}_{name}")
-                fields_taken[name] = iri
-                self.properties[iri] = PropertyTerm(name=name, is_object=kind != "data", **common)  # type: ignore[arg-type]
-                if kind == "rdf":
-                    self._tell_sort(self.properties[iri])
-        if not self.classes and not self.properties:
-            file = str(self.targets[0].path)
-            raise OntologyError("defines no class and no property", "Declare some with `a owl:Class`.", file=file)
-
-    def _tell_sort(self, prop: PropertyTerm) -> None:
-        """An rdf:Property is an object property if its range is a class, else a data property."""
-        ranges = [node.value for node in self.objects(prop.iri, RDFS + "range") if isinstance(node, ox.NamedNode)]
-        prop.is_object = any(name in self.classes or name in ANYTHING for name in ranges)
-        if not ranges:
-            self.note(prop.source, prop.iri, "an rdf:Property without a range; it takes any scalar")
-
-    def prefix(self, iri: str, source: Source) -> str:
-        """The prefix by which a source calls the namespace of a term."""
-        import re
-
-        namespace = split(iri)[0]
-        text = source.bytes.decode(errors="replace")
-        for name, value in re.findall(r"@?prefix\s+([\w.\-]+):\s*<([^>]*)>", text, re.IGNORECASE):
-            if value == namespace:
-                return str(name)
-        return source.path.stem
-
-    def _check_references(self) -> None:
-        """Nothing may build on a term that is defined nowhere."""
-        class_places = (
-            RDFS + "subClassOf",
-            RDFS + "domain",
-            OWL + "disjointWith",
-            OWL + "someValuesFrom",
-            OWL + "onClass",
-        )
-        property_places = (RDFS + "subPropertyOf", OWL + "inverseOf", OWL + "onProperty", OWL + "equivalentProperty")
-        annotations = ox.NamedNode(OWL + "AnnotationProperty")
-        for source in self.targets:
-            for subject, predicate, node in source.triples:
-                if not isinstance(node, ox.NamedNode) or node.value.startswith(STANDARD):
-                    continue
-                kinds = self.said.get(node, {}).get(RDF + "type", [])
-                if predicate in class_places and node.value not in self.classes:
-                    if ox.NamedNode(RDFS + "Datatype") in kinds:
-                        continue
-                    what = "a class"
-                elif predicate in property_places and node.value not in self.properties and annotations not in kinds:
-                    what = "a property"
-                elif predicate == RDFS + "range" and node.value not in self.classes and self._is_object(subject):
-                    what = "a class"
-                else:
-                    continue
-                advice = f"Declare it as {what}, or import the ontology that does."
-                line = source.line_of(node.value)
-                raise OntologyError(
-                    f"<{node.value}> is used as {what} but defined nowhere", advice, file=str(source.path), line=line
-                )
-
-    def _is_object(self, subject: Node) -> bool:
-        return (
-            isinstance(subject, ox.NamedNode)
-            and subject.value in self.properties
-            and self.properties[subject.value].is_object
-        )
+    def note(self, source: Source, iri: str, text: str) -> None:
+        """Take down what the user should know about a term; terms compiled elsewhere had their notes there."""
+        if source in self.targets:
+            one = Note(source, source.line_of(iri), f"{split(iri)[1]}: {text}")
+            if one not in self.notes:
+                self.notes.append(one)
 
     # ---- the class tree
 
@@ -281,9 +179,17 @@ class Schema:
             if self.canonical[iri] == iri:
                 yield iri, cls
 
+    def classes_of(self, node: Node) -> frozenset[str] | None:
+        """A class expression as a union of classes: empty where it is anything, None where it is something else."""
+        names = union(self.said, node)
+        if names is not None and names & ANYTHING:
+            return frozenset()
+        names = (names or frozenset()) - {OWL + "Nothing"}
+        return frozenset(self.canonical[x] for x in names) if names and names <= self.canonical.keys() else None
+
     def within(self, inner: frozenset[str], outer: frozenset[str]) -> bool:
         """Whether every class of one union lies in some class of another."""
-        return all(x in self.classes and not self.classes[x].ancestors.isdisjoint(outer) for x in inner)
+        return all(not self.classes[x].ancestors.isdisjoint(outer) for x in inner)
 
     def narrowest(self, axioms: list[frozenset[str]]) -> tuple[frozenset[str], ...]:
         """The axioms that do not follow from another one."""
@@ -292,34 +198,3 @@ class Schema:
             if not any(self.within(other, one) for other in kept):
                 kept = [other for other in kept if not self.within(one, other)] + [one]
         return tuple(sorted(kept, key=sorted))
-
-    # ---- individuals
-
-    def declare_individuals(self) -> None:
-        named = ox.NamedNode(OWL + "NamedIndividual")
-        for source in self.sources:
-            for subject, cell in source.subjects.items():
-                types = cell.get(RDF + "type", [])
-                if not isinstance(subject, ox.NamedNode) or named not in types or subject.value in self.individuals:
-                    continue
-                inside = [
-                    self.canonical[n.value] for n in types if isinstance(n, ox.NamedNode) and n.value in self.canonical
-                ]
-                if inside and subject.value not in self.classes:
-                    iri = subject.value
-                    self.individuals[iri] = Individual(
-                        iri=iri,
-                        name=constant_name(split(iri)[1]),
-                        source=source,
-                        label=next(iter(self.texts(iri, RDFS + "label")), ""),
-                        definition=next(iter(self.texts(iri, SKOS + "definition", RDFS + "comment")), ""),
-                        examples=tuple(self.texts(iri, SKOS + "example")),
-                        class_iri=min(inside, key=self.rank),
-                    )
-
-
-def _words(name: str) -> str:
-    """A label for a term that has none: its local name, in words."""
-    import re
-
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\-]+", " ", name).lower().strip()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 
+import pyoxigraph as ox
+
 from provml.compiler.schema import ClassTerm, FieldSpec, PropertyTerm, Schema
-from provml.compiler.source import XSD, Source, split
+from provml.compiler.source import RDF, XSD, Source, split
 
 SH = "http://www.w3.org/ns/shacl#"
 FACETS = ("minInclusive", "maxInclusive", "minExclusive", "maxExclusive", "minLength", "maxLength")
@@ -20,8 +23,9 @@ class ShapeWriter:
         self.sources = list(sources)
         self.prefixes = {"sh": SH, "xsd": XSD}
         for source in schema.sources:
-            for name, iri in prefixes_of(source):
-                if iri not in self.prefixes.values() and name not in self.prefixes:
+            for name, iri in source.prefixes.items():
+                known = iri in self.prefixes.values() or name in self.prefixes
+                if not known and re.fullmatch(r"[A-Za-z][A-Za-z0-9\-]*", name):
                     self.prefixes[name] = iri
         self.used: set[str] = {"sh"}
 
@@ -38,7 +42,7 @@ class ShapeWriter:
         """An IRI, with a prefix where it has one."""
         namespace, local = split(iri)
         for prefix, value in self.prefixes.items():
-            if value == namespace and re.fullmatch(r"[A-Za-z_][\w\-]*", local):
+            if value == namespace and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_\-]*", local):
                 self.used.add(prefix)
                 return f"{prefix}:{local}"
         return f"<{iri}>"
@@ -47,7 +51,7 @@ class ShapeWriter:
         shape = f"{cls.iri}Shape"
         rows = [(f"{shape}-{name}", cls.fields[name]) for name in cls.own]
         rows = [(iri, spec) for iri, spec in rows if self.constraints(spec)]
-        apart = [other for other in cls.disjoint if other > cls.iri]
+        apart = [other for other in cls.disjoint if self.order(other) > self.order(cls.iri)]
         if not rows and not apart:
             return
         lines = [f"{self.name(shape)} a sh:NodeShape", f"sh:targetClass {self.name(cls.iri)}"]
@@ -65,6 +69,10 @@ class ShapeWriter:
             lines.append(f"sh:message {_text(f'Nothing is both {_a(cls.label)} and {_a(there.label)}.')}@en")
             yield _block(lines)
 
+    def order(self, iri: str) -> tuple[int, str]:
+        """Of two classes that exclude each other the first by this order says so; it knows the other."""
+        return (-self.schema.sources.index(self.schema.classes[iri].source), iri)
+
     def subject_shape(self, prop: PropertyTerm) -> Iterator[str]:
         """Whoever has a property belongs to its domain."""
         if not prop.domains:
@@ -77,11 +85,10 @@ class ShapeWriter:
 
     def constraints(self, spec: FieldSpec) -> list[str]:
         lines = []
-        most = 1 if spec.one else spec.most
         if spec.least:
             lines.append(f"sh:minCount {spec.least}")
-        if most is not None:
-            lines.append(f"sh:maxCount {most}")
+        if spec.upper is not None:
+            lines.append(f"sh:maxCount {spec.upper}")
         if spec.prop.is_object:
             lines.append("sh:nodeKind sh:BlankNodeOrIRI")
             lines += [self.classes(members) for members in spec.ranges]
@@ -89,6 +96,9 @@ class ShapeWriter:
         data = spec.data
         if data.choices:
             lines.append(f"sh:in ( {' '.join(_text(choice) for choice in data.choices)} )")
+        elif data.kind == "words":
+            names = [self.name(datatype) for datatype in (XSD + "string", RDF + "langString")]
+            lines.append(f"sh:or ( {' '.join(f'[ sh:datatype {name} ]' for name in names)} )")
         elif data.datatype is not None:
             lines.append(f"sh:datatype {self.name(data.datatype)}")
         else:
@@ -99,13 +109,14 @@ class ShapeWriter:
             elif facet == "length":
                 lines += [f"sh:minLength {bound}", f"sh:maxLength {bound}"]
         if data.pattern is not None:
-            lines.append(f"sh:pattern {_text(f'^(?:{data.pattern})$')}")
+            lines.append(f"sh:pattern {_text(f'^({data.pattern})$')}")
         return lines
 
     def bound(self, facet: str, bound: float, datatype: str | None) -> str:
         if "Length" in facet or datatype is None or datatype == XSD + "integer":
             return str(bound)
-        return f'"{bound}"^^{self.name(datatype)}'
+        written = str(bound) if math.isfinite(bound) else str(bound).upper()
+        return f'"{written}"^^{self.name(datatype)}'
 
     def classes(self, members: frozenset[str]) -> str:
         names = [self.name(x) for x in sorted(members)]
@@ -117,7 +128,7 @@ class ShapeWriter:
         return self.schema.classes[iri].label if iri in self.schema.classes else split(iri)[1]
 
     def message(self, cls: ClassTerm, spec: FieldSpec) -> str:
-        most = 1 if spec.one else spec.most
+        most = spec.upper
         if spec.least and most == spec.least:
             count = f"exactly {spec.least}"
         elif spec.least:
@@ -131,13 +142,8 @@ class ShapeWriter:
         else:
             limits = "".join(f", {facet} {bound}" for facet, bound in spec.data.limits)
             what = f"{split(spec.data.datatype)[1] if spec.data.datatype else 'literal'} value{limits}"
-        return f"{_a(cls.label).capitalize()} has for {_quoted(spec.prop)} {count}: {what}."
-
-
-def prefixes_of(source: Source) -> list[tuple[str, str]]:
-    """The prefixes that a Turtle file declares."""
-    text = source.bytes.decode(errors="replace")
-    return re.findall(r"@?prefix\s+([A-Za-z][\w\-]*):\s*<([^>]*)>", text, re.IGNORECASE)
+        who = _a(cls.label)
+        return f"{who[0].upper()}{who[1:]} has for {_quoted(spec.prop)} {count}: {what}."
 
 
 def _block(lines: list[str]) -> str:
@@ -145,8 +151,7 @@ def _block(lines: list[str]) -> str:
 
 
 def _text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    return str(ox.Literal(text))
 
 
 def _a(label: str) -> str:

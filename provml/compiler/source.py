@@ -22,7 +22,10 @@ DCTERMS = "http://purl.org/dc/terms/"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 VANN = "http://purl.org/vocab/vann/"
 
-STANDARD = (RDF, RDFS, OWL, XSD, SKOS, DCTERMS, VANN, "http://purl.org/dc/elements/1.1/", "http://xmlns.com/foaf/0.1/")
+CORE = (RDF, RDFS, OWL, XSD)
+"""The namespaces of the languages that ontologies are written in: their terms are never compiled."""
+
+STANDARD = (*CORE, SKOS, DCTERMS, VANN, "http://purl.org/dc/elements/1.1/", "http://xmlns.com/foaf/0.1/")
 """Namespaces whose terms an ontology may use without importing them."""
 
 FORMATS = {
@@ -37,50 +40,66 @@ FORMATS = {
 
 
 class Source:
-    """One ontology file: who it is, what it imports, what it says."""
+    """One ontology file: who it is, what it imports, what it says.
+
+    Its triples stand in an order of their own, with blank nodes named by what is said of them: what is made of a file
+    does not depend on the order in which it says things.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.bytes = path.read_bytes()
+            self.bytes = path.read_bytes().removeprefix(b"\xef\xbb\xbf")  # Windows editors leave a mark there
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise OntologyError(f"cannot be read ({reason})", "Check the path.", file=str(path)) from error
-        self.triples = list(self._parse())
+        self.prefixes: dict[str, str] = {}
+        self.triples = self._parse()
         self.subjects: dict[Node, dict[str, list[Node]]] = {}
         for subject, predicate, node in self.triples:
             self.subjects.setdefault(subject, {}).setdefault(predicate, []).append(node)
-        heads = [
-            node.value
-            for node, said in self.subjects.items()
-            if isinstance(node, ox.NamedNode) and ox.NamedNode(OWL + "Ontology") in said.get(RDF + "type", [])
-        ]
+        is_ontology = ox.NamedNode(OWL + "Ontology")
+        heads = [node for node, said in self.subjects.items() if is_ontology in said.get(RDF + "type", [])]
+        names = [node.value for node in heads if isinstance(node, ox.NamedNode)]
         if len(heads) > 1:
-            reason = f"declares {len(heads)} ontologies ({', '.join(sorted(heads))})"
-            raise OntologyError(reason, "Keep one `a owl:Ontology` in a file.", file=str(path))
-        self.iri: str | None = heads[0] if heads else None
-        head = self.subjects.get(ox.NamedNode(self.iri), {}) if self.iri else {}
-        self.imports = tuple(
-            sorted(str(node.value) for node in head.get(OWL + "imports", []) if hasattr(node, "value"))
-        )
+            reason = f"declares {len(heads)} ontologies ({', '.join(sorted(names))})"
+            line = max((self.line_of(name) or 0 for name in names), default=0)
+            raise OntologyError(reason, "Keep one `a owl:Ontology` in a file.", file=str(path), line=line or None)
+        self.iri = names[0] if names else None
+        said = self.subjects[heads[0]] if heads else {}
+        self.imports = _values(said.get(OWL + "imports", []))
+        self.names = frozenset([*names, *_values(said.get(OWL + "versionIRI", []))])
 
-    def _parse(self) -> Iterator[tuple[Node, str, Node]]:
+    def _parse(self) -> list[tuple[Node, str, Node]]:
         form = FORMATS.get(self.path.suffix.lower())
         if form is None:
-            known = ", ".join(FORMATS)
-            advice = f"Give a file that ends in one of {known}."
-            raise OntologyError(
-                f"has an ending that names no RDF format ({self.path.suffix!r})", advice, file=str(self.path)
-            )
+            advice = f"Give a file that ends in one of {', '.join(FORMATS)}."
+            reason = f"has an ending that names no RDF format ({self.path.suffix!r})"
+            raise OntologyError(reason, advice, file=str(self.path))
         try:
-            base = self.path.resolve().as_uri()
-            for quad in ox.parse(self.bytes, form, base_iri=base, without_named_graphs=True):
-                yield quad.subject, quad.predicate.value, quad.object
-        except SyntaxError as error:
-            reason = re.sub(r"^Parser error at .*?: ", "", str(error.msg)).rstrip(".")
-            raise OntologyError(reason, "Mend the syntax there.", file=str(self.path), line=error.lineno) from error
-        except (ValueError, UnicodeDecodeError) as error:
-            raise OntologyError(str(error), "Mend the file.", file=str(self.path)) from error
+            parser = ox.parse(self.bytes, form, without_named_graphs=True)
+            graph = ox.Dataset(parser)
+        except (SyntaxError, ValueError) as error:
+            reason = re.sub(r"^Parser error at .*?: ", "", getattr(error, "msg", str(error))).rstrip(".")
+            advice = f"Mend the syntax there; by its ending the file is read as {form.name}."
+            if "No scheme" in reason:
+                reason = f"a relative IRI, and no base to read it against ({reason})"
+                advice = "Write the IRI in full, or declare a base (@base, xml:base)."
+            line = getattr(error, "lineno", None)
+            raise OntologyError(reason, advice, file=str(self.path), line=line) from error
+        self.prefixes = dict(sorted(parser.prefixes.items()))
+        if form is ox.RdfFormat.RDF_XML:
+            declared = re.findall(
+                r"""\bxmlns:([A-Za-z][\w.\-]*)\s*=\s*["']([^"'&]*)["']""", self.bytes.decode(errors="replace")
+            )
+            self.prefixes = dict(sorted(declared))
+        graph.canonicalize(ox.CanonicalizationAlgorithm.RDFC_1_0)
+        triples = [(self._own(quad.subject), quad.predicate.value, self._own(quad.object)) for quad in graph]
+        return sorted(triples, key=lambda triple: (str(triple[0]), triple[1], str(triple[2])))
+
+    def _own(self, node: Node) -> Node:
+        """A node whose name, if it is blank, is that of no node of another file."""
+        return ox.BlankNode(f"{self.sha256}{node.value}") if isinstance(node, ox.BlankNode) else node
 
     @property
     def sha256(self) -> str:
@@ -91,15 +110,18 @@ class Source:
         """The first line that names a term, in full or with a prefix; None where the text does not show it."""
         text = self.bytes.decode(errors="replace")
         namespace, name = split(iri)
-        prefixes = re.findall(r"@?prefix\s+([\w.\-]*):\s*<([^>]*)>", text, re.IGNORECASE)
-        written = [re.escape(f"<{iri}>")]
+        written = [re.escape(f"<{iri}>"), re.escape(f'"{iri}"'), re.escape(f"<#{name}>"), re.escape(f'"#{name}"')]
         written += [
             rf"(?<![\w:.\-]){re.escape(prefix)}:{re.escape(name)}(?![\w\-])"
-            for prefix, ns in prefixes
+            for prefix, ns in self.prefixes.items()
             if ns == namespace
         ]
         found = [match for pattern in written if (match := re.search(pattern, text))]
         return text.count("\n", 0, min(match.start() for match in found)) + 1 if found else None
+
+
+def _values(nodes: list[Node]) -> tuple[str, ...]:
+    return tuple(sorted(node.value for node in nodes if isinstance(node, ox.NamedNode)))
 
 
 def split(iri: str) -> tuple[str, str]:
@@ -129,6 +151,7 @@ ALIASES: dict[str, str] = {
     "http://www.w3.org/ns/prov#": "http://www.w3.org/ns/prov-o#",
     "http://www.w3.org/ns/prov": "http://www.w3.org/ns/prov-o#",
     "http://www.w3.org/ns/prov-o": "http://www.w3.org/ns/prov-o#",
+    "http://www.w3.org/ns/prov-o-20130430": "http://www.w3.org/ns/prov-o#",
     "http://www.w3.org/ns/mls": "http://www.w3.org/ns/mls#",
     "https://w3id.org/provlake#": "https://w3id.org/provlake",
     "https://w3id.org/provml#": "https://w3id.org/provml",
@@ -141,37 +164,36 @@ def bundled(iri: str) -> Source:
     return Source(resources.ontologies() / OURS[iri])
 
 
-def load(paths: Iterable[Path], extra: Iterable[Path] = ()) -> tuple[list[Source], list[Source]]:
-    """The given files, and what they import: ours by IRI, others from `extra`. Both lists have imports first."""
-    targets = [Source(Path(path)) for path in paths]
-    named = {source.iri: source for source in (Source(Path(path)) for path in extra)}
-    known = {source.iri: source for source in targets if source.iri}
-    imported: dict[str, Source] = {}
+def load(paths: Iterable[Path], extra: Iterable[Path] = ()) -> tuple[list[Source], list[Source], list[Source]]:
+    """The given files, the `extra` files that they may import, and those of ours that both build on.
 
-    def bring(iri: str, asked_by: Source) -> None:
-        iri = ALIASES.get(iri, iri)
-        if iri in known or iri in imported:
-            return
-        if iri in named:
-            source = named[iri]
-        elif iri in OURS:
-            source = bundled(iri)
-        else:
-            advice = f"Nothing is fetched: give its file with --import FILE, or import one of {', '.join(OURS)}."
-            raise OntologyError(
-                f"imports <{iri}>, which is not here", advice, file=str(asked_by.path), line=asked_by.line_of(iri)
-            )
-        for other in source.imports:
-            bring(other, source)
-        imported[iri] = source
-
+    Each list has imports first. Ours come whole as soon as one of them is needed: its classes were compiled with the
+    others.
+    """
+    targets = _read_once(paths)
+    known = {source.path.resolve() for source in targets}
+    extras = [source for source in _read_once(extra) if source.path.resolve() not in known]
     for source in targets:
+        if source.iri in OURS:
+            advice = "It is compiled already, as provml.vocab; give an ontology of your own an IRI of its own."
+            raise OntologyError(f"is <{source.iri}>, which comes with provml", advice, file=str(source.path))
+    extras = [source for source in extras if source.iri not in OURS]  # ours are what the classes were made of
+    here = {name for source in (*targets, *extras) for name in source.names}
+    needs_ours = False
+    for source in (*targets, *extras):
         for iri in source.imports:
-            bring(iri, source)
-        for namespace in sorted({split(node.value)[0] for node in _named(source)}):
-            if namespace in NAMESPACES:
-                bring(NAMESPACES[namespace], source)
-    return _in_order(targets), list(imported.values())
+            if ALIASES.get(iri, iri) in OURS:
+                needs_ours = True
+            elif iri not in here:
+                advice = f"Nothing is fetched: give its file with --import FILE, or import one of {', '.join(OURS)}."
+                line = source.line_of(iri)
+                raise OntologyError(f"imports <{iri}>, which is not here", advice, file=str(source.path), line=line)
+        needs_ours = needs_ours or any(split(node.value)[0] in NAMESPACES for node in _named(source))
+    return _in_order(targets), _in_order(extras), [bundled(iri) for iri in OURS] if needs_ours else []
+
+
+def _read_once(paths: Iterable[Path]) -> list[Source]:
+    return [Source(path) for path in {Path(path).resolve(): Path(path) for path in paths}.values()]
 
 
 def _named(source: Source) -> Iterator[ox.NamedNode]:
@@ -185,14 +207,14 @@ def _named(source: Source) -> Iterator[ox.NamedNode]:
 def _in_order(sources: list[Source]) -> list[Source]:
     """Each source after those that it imports; files that import each other keep the order given."""
     ordered: list[Source] = []
-    by_iri = {source.iri: source for source in sources}
+    by_name = {name: source for source in sources for name in source.names}
 
     def place(source: Source, above: tuple[Source, ...]) -> None:
         if source in ordered or source in above:
             return
         for iri in source.imports:
-            if ALIASES.get(iri, iri) in by_iri:
-                place(by_iri[ALIASES.get(iri, iri)], (*above, source))
+            if iri in by_name:
+                place(by_name[iri], (*above, source))
         ordered.append(source)
 
     for source in sources:

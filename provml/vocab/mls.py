@@ -887,8 +887,8 @@ class Run(Process):
     OWN_FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("achieves", "http://www.w3.org/ns/mls#achieves", "thing", ranges=(("http://www.w3.org/ns/mls#Task",),)),
         Field("executes", "http://www.w3.org/ns/mls#executes", "thing", ranges=(("http://www.w3.org/ns/mls#Implementation",),)),
-        Field("has_input", "http://www.w3.org/ns/mls#hasInput", "thing", ranges=(("http://www.w3.org/ns/mls#Data", "http://www.w3.org/ns/mls#HyperParameterSetting",),)),
-        Field("has_output", "http://www.w3.org/ns/mls#hasOutput", "thing", ranges=(("http://www.w3.org/ns/mls#Model", "http://www.w3.org/ns/mls#ModelEvaluation",),)),
+        Field("has_input", "http://www.w3.org/ns/mls#hasInput", "thing", ranges=(("http://www.w3.org/ns/mls#Data", "http://www.w3.org/ns/mls#HyperParameterSetting"),)),
+        Field("has_output", "http://www.w3.org/ns/mls#hasOutput", "thing", ranges=(("http://www.w3.org/ns/mls#Model", "http://www.w3.org/ns/mls#ModelEvaluation"),)),
         Field("realizes", "http://www.w3.org/ns/mls#realizes", "thing", ranges=(("http://www.w3.org/ns/mls#Algorithm",),)),
     )
 
@@ -1051,7 +1051,7 @@ class Task(InformationEntity):
         "http://www.w3.org/ns/mls#InformationEntity",
     )
     OWN_FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field("defined_on", "http://www.w3.org/ns/mls#definedOn", "thing", ranges=(("http://www.w3.org/ns/mls#Data", "http://www.w3.org/ns/mls#EvaluationSpecification",),), inverse="http://www.w3.org/ns/mls#defines"),
+        Field("defined_on", "http://www.w3.org/ns/mls#definedOn", "thing", ranges=(("http://www.w3.org/ns/mls#Data", "http://www.w3.org/ns/mls#EvaluationSpecification"),), inverse="http://www.w3.org/ns/mls#defines"),
     )
 
     defined_on: tuple[Data | EvaluationSpecification | IRI, ...]

@@ -63,7 +63,7 @@ class Activity(Thing):
         Field("at_location", "http://www.w3.org/ns/prov#atLocation", "thing", ranges=(("http://www.w3.org/ns/prov#Location",),)),
         Field("ended_at_time", "http://www.w3.org/ns/prov#endedAtTime", "datetime", one=True, datatype="http://www.w3.org/2001/XMLSchema#dateTime"),
         Field("generated", "http://www.w3.org/ns/prov#generated", "thing", ranges=(("http://www.w3.org/ns/prov#Entity",),), inverse="http://www.w3.org/ns/prov#wasGeneratedBy"),
-        Field("influenced", "http://www.w3.org/ns/prov#influenced", "thing", ranges=(("http://www.w3.org/ns/prov#Activity", "http://www.w3.org/ns/prov#Agent", "http://www.w3.org/ns/prov#Entity",),), inverse="http://www.w3.org/ns/prov#wasInfluencedBy"),
+        Field("influenced", "http://www.w3.org/ns/prov#influenced", "thing", ranges=(("http://www.w3.org/ns/prov#Activity", "http://www.w3.org/ns/prov#Agent", "http://www.w3.org/ns/prov#Entity"),), inverse="http://www.w3.org/ns/prov#wasInfluencedBy"),
         Field("invalidated", "http://www.w3.org/ns/prov#invalidated", "thing", ranges=(("http://www.w3.org/ns/prov#Entity",),), inverse="http://www.w3.org/ns/prov#wasInvalidatedBy"),
         Field("qualified_association", "http://www.w3.org/ns/prov#qualifiedAssociation", "thing", ranges=(("http://www.w3.org/ns/prov#Association",),)),
         Field("qualified_communication", "http://www.w3.org/ns/prov#qualifiedCommunication", "thing", ranges=(("http://www.w3.org/ns/prov#Communication",),)),
@@ -75,7 +75,7 @@ class Activity(Thing):
         Field("used", "http://www.w3.org/ns/prov#used", "thing", ranges=(("http://www.w3.org/ns/prov#Entity",),)),
         Field("was_associated_with", "http://www.w3.org/ns/prov#wasAssociatedWith", "thing", ranges=(("http://www.w3.org/ns/prov#Agent",),)),
         Field("was_ended_by", "http://www.w3.org/ns/prov#wasEndedBy", "thing", ranges=(("http://www.w3.org/ns/prov#Entity",),)),
-        Field("was_influenced_by", "http://www.w3.org/ns/prov#wasInfluencedBy", "thing", ranges=(("http://www.w3.org/ns/prov#Activity", "http://www.w3.org/ns/prov#Agent", "http://www.w3.org/ns/prov#Entity",),)),
+        Field("was_influenced_by", "http://www.w3.org/ns/prov#wasInfluencedBy", "thing", ranges=(("http://www.w3.org/ns/prov#Activity", "http://www.w3.org/ns/prov#Agent", "http://www.w3.org/ns/prov#Entity"),)),
         Field("was_informed_by", "http://www.w3.org/ns/prov#wasInformedBy", "thing", ranges=(("http://www.w3.org/ns/prov#Activity",),)),
         Field("was_started_by", "http://www.w3.org/ns/prov#wasStartedBy", "thing", ranges=(("http://www.w3.org/ns/prov#Entity",),)),
     )
@@ -221,10 +221,10 @@ class Agent(Thing):
     OWN_FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("acted_on_behalf_of", "http://www.w3.org/ns/prov#actedOnBehalfOf", "thing", ranges=(("http://www.w3.org/ns/prov#Agent",),)),
         Field("at_location", "http://www.w3.org/ns/prov#atLocation", "thing", ranges=(("http://www.w3.org/ns/prov#Location",),)),
-        Field("influenced", "http://www.w3.org/ns/prov#influenced", "thing", ranges=(("http://www.w3.org/ns/prov#Activity", "http://www.w3.org/ns/prov#Agent", "http://www.w3.org/ns/prov#Entity",),), inverse="http://www.w3.org/ns/prov#wasInfluencedBy"),
+        Field("influenced", "http://www.w3.org/ns/prov#influenced", "thing", ranges=(("http://www.w3.org/ns/prov#Activity", "http://www.w3.org/ns/prov#Agent", "http://www.w3.org/ns/prov#Entity"),), inverse="http://www.w3.org/ns/prov#wasInfluencedBy"),
         Field("qualified_delegation", "http://www.w3.org/ns/prov#qualifiedDelegation", "thing", ranges=(("http://www.w3.org/ns/prov#Delegation",),)),
         Field("qualified_influence", "http://www.w3.org/ns/prov#qualifiedInfluence", "thing", ranges=(("http://www.w3.org/ns/prov#Influence",),)),
-        Field("was_influenced_by", "http://www.w3.org/ns/prov#wasInfluencedBy", "thing", ranges=(("http://www.w3.org/ns/prov#Activity", "http://www.w3.org/ns/prov#Agent", "http://www.w3.org/ns/prov#Entity",),)),
+        Field("was_influenced_by", "http://www.w3.org/ns/prov#wasInfluencedBy", "thing", ranges=(("http://www.w3.org/ns/prov#Activity", "http://www.w3.org/ns/prov#Agent", "http://www.w3.org/ns/prov#Entity"),)),
     )
 
     acted_on_behalf_of: tuple[Agent | IRI, ...]
@@ -299,7 +299,7 @@ class Entity(Thing):
         Field("at_location", "http://www.w3.org/ns/prov#atLocation", "thing", ranges=(("http://www.w3.org/ns/prov#Location",),)),
         Field("generated_at_time", "http://www.w3.org/ns/prov#generatedAtTime", "datetime", one=True, datatype="http://www.w3.org/2001/XMLSchema#dateTime"),
         Field("had_primary_source", "http://www.w3.org/ns/prov#hadPrimarySource", "thing", ranges=(("http://www.w3.org/ns/prov#Entity",),), supers=("http://www.w3.org/ns/prov#wasDerivedFrom",)),
-        Field("influenced", "http://www.w3.org/ns/prov#influenced", "thing", ranges=(("http://www.w3.org/ns/prov#Activity", "http://www.w3.org/ns/prov#Agent", "http://www.w3.org/ns/prov#Entity",),), inverse="http://www.w3.org/ns/prov#wasInfluencedBy"),
+        Field("influenced", "http://www.w3.org/ns/prov#influenced", "thing", ranges=(("http://www.w3.org/ns/prov#Activity", "http://www.w3.org/ns/prov#Agent", "http://www.w3.org/ns/prov#Entity"),), inverse="http://www.w3.org/ns/prov#wasInfluencedBy"),
         Field("invalidated_at_time", "http://www.w3.org/ns/prov#invalidatedAtTime", "datetime", one=True, datatype="http://www.w3.org/2001/XMLSchema#dateTime"),
         Field("qualified_attribution", "http://www.w3.org/ns/prov#qualifiedAttribution", "thing", ranges=(("http://www.w3.org/ns/prov#Attribution",),)),
         Field("qualified_derivation", "http://www.w3.org/ns/prov#qualifiedDerivation", "thing", ranges=(("http://www.w3.org/ns/prov#Derivation",),)),
@@ -314,7 +314,7 @@ class Entity(Thing):
         Field("was_attributed_to", "http://www.w3.org/ns/prov#wasAttributedTo", "thing", ranges=(("http://www.w3.org/ns/prov#Agent",),)),
         Field("was_derived_from", "http://www.w3.org/ns/prov#wasDerivedFrom", "thing", ranges=(("http://www.w3.org/ns/prov#Entity",),)),
         Field("was_generated_by", "http://www.w3.org/ns/prov#wasGeneratedBy", "thing", ranges=(("http://www.w3.org/ns/prov#Activity",),)),
-        Field("was_influenced_by", "http://www.w3.org/ns/prov#wasInfluencedBy", "thing", ranges=(("http://www.w3.org/ns/prov#Activity", "http://www.w3.org/ns/prov#Agent", "http://www.w3.org/ns/prov#Entity",),)),
+        Field("was_influenced_by", "http://www.w3.org/ns/prov#wasInfluencedBy", "thing", ranges=(("http://www.w3.org/ns/prov#Activity", "http://www.w3.org/ns/prov#Agent", "http://www.w3.org/ns/prov#Entity"),)),
         Field("was_invalidated_by", "http://www.w3.org/ns/prov#wasInvalidatedBy", "thing", ranges=(("http://www.w3.org/ns/prov#Activity",),)),
         Field("was_quoted_from", "http://www.w3.org/ns/prov#wasQuotedFrom", "thing", ranges=(("http://www.w3.org/ns/prov#Entity",),), supers=("http://www.w3.org/ns/prov#wasDerivedFrom",)),
         Field("was_revision_of", "http://www.w3.org/ns/prov#wasRevisionOf", "thing", ranges=(("http://www.w3.org/ns/prov#Entity",),), supers=("http://www.w3.org/ns/prov#wasDerivedFrom",)),

@@ -5251,7 +5251,7 @@ class FeatureSetData(provlake.DataReference, mls.Data):
     )
     OWN_FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("has_feature_set_characteristic_value", "https://w3id.org/provml#hasFeatureSetCharacteristicValue", "thing", ranges=(("https://w3id.org/provml#FeatureSetCharacteristicValue",),), supers=("http://www.w3.org/ns/mls#hasQuality",)),
-        Field("was_derived_from_attribute", "https://w3id.org/provlake#wasDerivedFromAttribute", "thing", least=1, ranges=(("https://w3id.org/provml#FeatureSet", "https://w3id.org/provml#LearningDatasetReference",),), supers=("http://www.w3.org/ns/prov#wasDerivedFrom",)),
+        Field("was_derived_from_attribute", "https://w3id.org/provlake#wasDerivedFromAttribute", "thing", least=1, ranges=(("https://w3id.org/provml#FeatureSet", "https://w3id.org/provml#LearningDatasetReference"),), supers=("http://www.w3.org/ns/prov#wasDerivedFrom",)),
     )
 
     has_feature_set_characteristic_value: tuple[FeatureSetCharacteristicValue | IRI, ...]
@@ -6691,7 +6691,7 @@ class LearningDataset(mls.Dataset, provlake.DataReference):
     )
     OWN_FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("has_dataset_characteristic_value", "https://w3id.org/provml#hasDatasetCharacteristicValue", "thing", ranges=(("https://w3id.org/provml#DatasetCharacteristicValue",),), supers=("http://www.w3.org/ns/mls#hasQuality",)),
-        Field("was_derived_from_attribute", "https://w3id.org/provlake#wasDerivedFromAttribute", "thing", least=1, ranges=(("https://w3id.org/provml#FeatureSet", "https://w3id.org/provml#LearningDatasetReference",),), supers=("http://www.w3.org/ns/prov#wasDerivedFrom",)),
+        Field("was_derived_from_attribute", "https://w3id.org/provlake#wasDerivedFromAttribute", "thing", least=1, ranges=(("https://w3id.org/provml#FeatureSet", "https://w3id.org/provml#LearningDatasetReference"),), supers=("http://www.w3.org/ns/prov#wasDerivedFrom",)),
     )
 
     has_dataset_characteristic_value: tuple[DatasetCharacteristicValue | IRI, ...]

@@ -1,0 +1,199 @@
+"""Events: what became true together, one line of a journal each. The schema is versioned; readers refuse a newer one.
+
+Places in a run are paths: `training` is a stage, `training/3` its third epoch, `training/3/17` a batch of that. Data
+and models are known by a reference that the recorder made. Values are plain JSON where JSON holds them exactly, and
+`[datatype, text]` where it does not (NaN, a Decimal, a datetime, an integer of more than 64 bits).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+VERSION = 1
+
+Value = bool | int | float | str | list[str]
+Values = dict[str, Value]
+
+
+class Event(msgspec.Struct, tag_field="e", tag=str.lower, omit_defaults=True, gc=False):
+    """What every event is."""
+
+
+class Run(Event):
+    """A writer began to write: the first line of every journal."""
+
+    v: int
+    run: str
+    writer: str
+    name: str
+    t: float
+    model: str = ""
+    main: bool = True
+    pid: int = 0
+    host: str = ""
+    boot: str = ""
+    rank: int = 0
+    by: str = ""
+    study: str = ""
+    task: str = ""
+
+
+class Environment(Event):
+    """Where it runs: the machine, what surrounds the process, and the software."""
+
+    machine: dict[str, Any] = {}
+    around: dict[str, Any] = {}
+    software: dict[str, str] = {}
+
+
+class Workflow(Event):
+    """The prospective side as a workflow file gives it."""
+
+    said: dict[str, Any]
+
+
+class Begin(Event):
+    """A stage, a step or a section began."""
+
+    at: str
+    kind: str
+    t: float
+    name: str = ""
+    index: int = -1
+    during: str = ""
+    using: list[str] = []
+    values: Values = {}
+    by: str = ""
+
+
+class Done(Event):
+    """It ended: after how many seconds, and how."""
+
+    at: str
+    t: float
+    s: float
+    status: str = "FINISHED"
+    error: list[str] = []
+
+
+class Batch(Event):
+    """A batch ended: a section that is told by one line."""
+
+    at: str
+    t: float
+    s: float
+
+
+class Measured(Event):
+    """Measures of a stage or a section."""
+
+    at: str
+    values: Values
+
+
+class Data(Event):
+    """A dataset, a set of features, a file or a model, by reference."""
+
+    ref: str
+    kind: str
+    name: str
+    path: str = ""
+    sha256: str = ""
+    size: int = -1
+    media: str = ""
+    store: str = ""
+    about: list[str] = []
+    values: Values = {}
+
+
+class Used(Event):
+    """A stage or a step used something, in a role."""
+
+    at: str
+    ref: str
+    role: str = ""
+
+
+class Produced(Event):
+    """A stage, a step or a section produced something."""
+
+    at: str
+    ref: str
+    values: Values = {}
+
+
+class Parameter(Event):
+    """More parameters of a stage or a step."""
+
+    at: str
+    values: Values
+
+
+class Adapted(Event):
+    """Hyperparameters changed while a stage ran."""
+
+    at: str
+    n: int
+    t: float
+    values: Values
+    technique: str = ""
+    why: str = ""
+    by: str = ""
+    parameters: Values = {}
+
+
+class Layers(Event):
+    """The layers of the network that a stage trains."""
+
+    at: str
+    layers: list[dict[str, Any]]
+
+
+class Fault(Event):
+    """Capture itself failed, so many times; the training went on."""
+
+    count: int
+    first: str
+
+
+class End(Event):
+    """The run ended, as far as this writer is concerned."""
+
+    t: float
+    status: str = "FINISHED"
+    error: list[str] = []
+
+
+AnyEvent = (
+    Run
+    | Environment
+    | Workflow
+    | Begin
+    | Done
+    | Batch
+    | Measured
+    | Data
+    | Used
+    | Produced
+    | Parameter
+    | Adapted
+    | Layers
+    | Fault
+    | End
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(AnyEvent)
+
+
+def encode(event: Event) -> bytes:
+    """An event as a line."""
+    return _encoder.encode(event) + b"\n"
+
+
+def decode(line: bytes) -> AnyEvent:
+    """A line as an event; `msgspec.MsgspecError` where it is none."""
+    event: AnyEvent = _decoder.decode(line)
+    return event

@@ -1,0 +1,169 @@
+"""The prospective side: plans and attributes, derived from the first execution that shows them, each told once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from provml.lift import name
+from provml.lift.state import State
+from provml.things import Thing
+from provml.values import IRI
+from provml.vocab import (
+    Adaptation,
+    Batch,
+    DataCuration,
+    DataPreparation,
+    DatasetCharacteristic,
+    DataSplit,
+    DataTransformation,
+    Epoch,
+    Evaluation,
+    EvaluationMeasure,
+    FeatureExtraction,
+    FeatureSet,
+    FeatureSetCharacteristic,
+    Filter,
+    Fold,
+    LearningDatasetReference,
+    LearningExperiment,
+    LearningHyperparameter,
+    LearningStageSection,
+    ModelHyperparameter,
+    ModelProspection,
+    ModelSchema,
+    PreparationParameter,
+    Round,
+    Training,
+    TrainingEpoch,
+    Validation,
+    ValidationEpoch,
+)
+
+STEPS: dict[str, type[DataTransformation]] = {
+    "training": Training,
+    "validation": Validation,
+    "evaluation": Evaluation,
+    "curation": DataCuration,
+    "preparation": DataPreparation,
+    "filter": Filter,
+    "split": DataSplit,
+    "extraction": FeatureExtraction,
+    "step": DataTransformation,
+}
+LEARNING = frozenset({"training", "validation", "evaluation"})
+LOWER = ("loss", "error", "mae", "mse", "rmse", "perplexity", "divergence", "distance")
+HIGHER = ("accuracy", "acc", "auc", "f1", "precision", "recall", "score", "r2", "iou", "dice", "map", "bleu")
+
+
+def direction_of(measure: str) -> str | None:
+    """Whether a measure is better high or low, told by its name; None where the name does not tell."""
+    words = measure.lower().replace("-", "_").split("_")
+    if any(word in LOWER for word in words):
+        return "minimize"
+    return "maximize" if any(word in HIGHER for word in words) else None
+
+
+class Plan:
+    """The plans of one experiment; what is new is handed to `tell`."""
+
+    def __init__(self, experiment: str, model: str, state: State, tell: Callable[[Thing], None]) -> None:
+        self.name = experiment
+        self.model_name = model
+        self.state = state
+        self.tell = tell
+        self.experiment = name.plan(experiment)
+
+    def once(self, iri: IRI, make: Callable[[IRI], Thing]) -> IRI:
+        """Tell a plan when it is first met."""
+        if iri not in self.state.planned:
+            self.state.planned.add(str(iri))
+            self.tell(make(iri))
+        return iri
+
+    def tell_experiment(self) -> None:
+        self.once(self.experiment, lambda iri: LearningExperiment(iri, label=self.name, tag="Learning"))
+
+    def step(self, kind: str, title: str) -> IRI:
+        """The plan of a stage or a step, a part of the experiment."""
+        cls = STEPS.get(kind, DataTransformation)
+
+        def make(iri: IRI) -> Thing:
+            part = "has_learning_stage" if kind in LEARNING else "has_data_transformation"
+            self.tell(LearningExperiment(self.experiment, **{part: iri}))  # type: ignore[arg-type]
+            return cls(iri, label=title, tag=kind.capitalize())
+
+        return self.once(name.plan(self.name, title or kind), make)
+
+    def section(self, stage_kind: str, kind: str, stage: IRI) -> IRI:
+        """The plan of an epoch, a batch, a fold or a round of a stage."""
+        cls: type[LearningStageSection]
+        if kind == "epoch":
+            cls = {"training": TrainingEpoch, "validation": ValidationEpoch}.get(stage_kind, Epoch)
+        else:
+            cls = {"batch": Batch, "fold": Fold, "round": Round}[kind]
+
+        def make(iri: IRI) -> Thing:
+            self.tell(STEPS[stage_kind](stage, has_section=iri))  # type: ignore[call-arg]  # the learning stages have it
+            return cls(iri, label=f"{kind.capitalize()} Execution", tag=kind.capitalize())
+
+        return self.once(IRI(f"{stage}/{kind}"), make)
+
+    def parameter(self, kind: str, step: IRI, title: str) -> IRI:
+        """A hyperparameter of a stage, or a parameter of a step before learning."""
+        cls = LearningHyperparameter if kind in LEARNING else PreparationParameter
+
+        def make(iri: IRI) -> Thing:
+            self.tell(STEPS.get(kind, DataTransformation)(step, has_input_attribute=iri))
+            return cls(iri, label=title, tag="Hyperparameter" if kind in LEARNING else "Parameter")
+
+        return self.once(IRI(f"{step}/parameter/{name.slug(title)}"), make)
+
+    def measure(self, title: str) -> IRI:
+        return self.once(
+            name.plan(self.name, "measure", title),
+            lambda iri: EvaluationMeasure(iri, label=title, tag="Model Evaluation", direction=direction_of(title)),  # type: ignore[arg-type]
+        )
+
+    def dataset(self, title: str) -> IRI:
+        return self.once(
+            name.plan(self.name, "data", title), lambda iri: LearningDatasetReference(iri, label=title, tag="Dataset")
+        )
+
+    def features(self, title: str) -> IRI:
+        return self.once(
+            name.plan(self.name, "features", title), lambda iri: FeatureSet(iri, label=title, tag="Features")
+        )
+
+    def characteristic(self, kind: str, title: str) -> IRI:
+        cls = FeatureSetCharacteristic if kind == "features" else DatasetCharacteristic
+        return self.once(
+            name.plan(self.name, "characteristic", kind, title), lambda iri: cls(iri, label=title, tag="Characteristic")
+        )
+
+    def model(self, title: str = "") -> IRI:
+        title = title or self.model_name
+        return self.once(
+            name.plan(self.name, "model", title), lambda iri: ModelProspection(iri, label=title, tag="Model")
+        )
+
+    def schema(self) -> IRI:
+        def make(iri: IRI) -> Thing:
+            self.tell(ModelProspection(self.model(), has_model_schema=iri))
+            return ModelSchema(iri, label=f"{self.model_name} network", tag="Model Schema")
+
+        return self.once(name.plan(self.name, "network", self.model_name), make)
+
+    def model_hyperparameter(self, title: str) -> IRI:
+        return self.once(
+            name.plan(self.name, "model-hyperparameter", title),
+            lambda iri: ModelHyperparameter(iri, label=title, tag="Hyperparameter"),
+        )
+
+    def adaptation(self, technique: str) -> IRI:
+        title = technique or "adaptation"
+
+        def make(iri: IRI) -> Thing:
+            self.tell(LearningExperiment(self.experiment, has_data_transformation=iri))
+            return Adaptation(iri, label=title, tag="Adaptation", technique=technique or None)
+
+        return self.once(name.plan(self.name, "adaptation", title), make)

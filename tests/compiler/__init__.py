@@ -1,0 +1,1 @@
+"""What the compiler makes of ontologies, seen through the modules, shapes, contexts and pages that it writes."""
