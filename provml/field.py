@@ -33,6 +33,7 @@ class Field:
         "name",
         "one",
         "pattern",
+        "quick",
         "ranges",
         "supers",
     )
@@ -67,7 +68,7 @@ class Field:
         self.limits = limits
         self.pattern = pattern
         self.choices = choices
-        self.exact = None if limits or pattern or choices else EXACT.get(kind)
+        self.exact, self.quick = _fast_way(kind, limits, pattern, choices)
         self._take = TAKES[kind] if kind != "other" or datatype is None else _take_literal_of(datatype)
         self._tests = tuple((LIMITS[limit][1], bound) for limit, bound in limits)
 
@@ -162,6 +163,23 @@ class Field:
 
     def __repr__(self) -> str:
         return f"Field({self.name!r}, {self.iri!r}, {self.kind!r})"
+
+
+def _fast_way(
+    kind: str, limits: tuple[tuple[str, int | float], ...], pattern: str | None, choices: tuple[str, ...]
+) -> tuple[type | None, Callable[[Any], bool] | None]:
+    """The type of value that needs no conversion, and the one test it has to pass; what fails goes the long way."""
+    if choices and not limits and not pattern:
+        return str, frozenset(choices).__contains__
+    exact = EXACT.get(kind)
+    if exact is None or pattern or choices or len(limits) > 1:
+        return None, None
+    if not limits:
+        return exact, None
+    limit, bound = limits[0]
+    if limit != "minInclusive" or kind not in ("float", "integer"):
+        return None, None
+    return exact, (float(bound) if kind == "float" else int(bound)).__le__
 
 
 def _is_scalar(value: object) -> bool:

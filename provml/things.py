@@ -86,7 +86,7 @@ class Thing:
         fields = self.FIELDS
         for name, value in values.items():
             field = fields[name]
-            if value.__class__ is not field.exact:
+            if value.__class__ is not field.exact or (field.quick is not None and not field.quick(value)):
                 values[name] = field.accept(self.__class__.__name__, value)
             elif not field.one:
                 values[name] = (value,)

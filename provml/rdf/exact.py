@@ -30,6 +30,3 @@ def decode_value(value: Any) -> Any:
     if datatype.startswith("@"):
         return Text(text, datatype[1:])
     return literal.read_literal(text, datatype if ":" in datatype else XSD + datatype)
-
-
-
