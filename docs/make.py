@@ -23,7 +23,13 @@ def cli_page() -> str:
     parts = [f"{HEAD}\n# The command line\n"]
     commands = sorted(main.commands.items())
     for name, command in [("", main), *commands]:
-        context = click.Context(command, info_name=f"provml {name}".strip(), terminal_width=100, max_content_width=100)
+        context = click.Context(
+            command,
+            info_name=f"provml {name}".strip(),
+            terminal_width=100,
+            max_content_width=100,
+            help_option_names=["-h", "--help"],
+        )
         parts.append(f"## {context.info_name}\n\n```text\n{command.get_help(context)}\n```\n")
     parts.append("Commands end with 0 when all is well, 1 when something did not hold, 2 for wrong use or input.\n")
     return "\n".join(parts)

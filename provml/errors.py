@@ -8,6 +8,8 @@ ProvmlError
 │   └── MissingField    (TypeError)    a required field was left out
 ├── NoSuchNode          (LookupError)  the graph says nothing about that IRI
 ├── NoSuchRun           (LookupError)  no run, or more than one, goes by that name
+├── NoSuchQuery         (LookupError)  the catalog has no such question
+├── WrongParameter      (ValueError)   a question was given a value that does not fit
 ├── BrokenQuery         (ValueError)   SPARQL that cannot be run
 ├── ForkedStore         (RuntimeError) a store used in a forked child of the process that opened it
 ├── OntologyError       (ValueError)   an ontology that cannot be read or compiled
@@ -94,6 +96,28 @@ class NoSuchRun(ProvmlError, LookupError):
         super().__init__(f"{problem}.{listed} Give more of its id, or see `provml runs`.")
 
 
+class NoSuchQuery(ProvmlError, LookupError):
+    """The catalog has no such question; `near` lists what is like it."""
+
+    http_status = 404
+
+    def __init__(self, name: str, near: tuple[str, ...]) -> None:
+        self.name = name
+        self.near = near
+        super().__init__(f"There is no question {name!r}. Ask one of {', '.join(near)}, or see `provml ask --list`.")
+
+
+class WrongParameter(ProvmlError, ValueError):
+    """A question was given a value that does not fit one of its parameters."""
+
+    def __init__(self, query: str, parameter: str, value: object, expected: str, advice: str) -> None:
+        self.query = query
+        self.parameter = parameter
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{query}: {parameter} takes {expected}, not {_shown(value)}. {advice}")
+
+
 class BrokenQuery(ProvmlError, ValueError):
     """SPARQL that cannot be run."""
 
@@ -162,7 +186,10 @@ def _shown(value: object) -> str:
     """A value and its type, short enough for one line of a message."""
     if value is None:
         return "nothing"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # an integer too long to print, an object whose repr fails: the message still has to be made
+        text = "…"
     if len(text) > 80:
         text = text[:77] + "…"
     return f"{text} ({type(value).__name__})"

@@ -32,6 +32,7 @@ class Run(Event):
     model: str = ""
     main: bool = True
     pid: int = 0
+    born: int = 0
     host: str = ""
     boot: str = ""
     rank: int = 0
@@ -185,12 +186,26 @@ AnyEvent = (
 )
 
 _encoder = msgspec.json.Encoder()
+encode_bare = _encoder.encode
+"""An event as the text of a line, as fast as can be; UnicodeEncodeError where UTF-8 does not hold it."""
 _decoder = msgspec.json.Decoder(AnyEvent)
 
 
 def encode(event: Event) -> bytes:
     """An event as a line."""
-    return _encoder.encode(event) + b"\n"
+    try:
+        return _encoder.encode(event) + b"\n"
+    except UnicodeEncodeError:  # a file name or an argument of another encoding
+        return _encoder.encode(_in_utf8(msgspec.to_builtins(event))) + b"\n"
+
+
+def _in_utf8(said: Any) -> Any:
+    """The same, with what UTF-8 cannot hold written as escapes."""
+    if isinstance(said, str):
+        return said.encode("utf-8", "backslashreplace").decode()
+    if isinstance(said, dict):
+        return {_in_utf8(key): _in_utf8(value) for key, value in said.items()}
+    return [_in_utf8(each) for each in said] if isinstance(said, list) else said
 
 
 def decode(line: bytes) -> AnyEvent:

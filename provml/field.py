@@ -68,7 +68,8 @@ class Field:
         self.limits = limits
         self.pattern = pattern
         self.choices = choices
-        self.exact, self.quick = _fast_way(kind, limits, pattern, choices)
+        counted = not one and (least > 1 or most == 0)  # then a single value is not enough, or too much
+        self.exact, self.quick = (None, None) if counted else _fast_way(kind, limits, pattern, choices)
         self._take = TAKES[kind] if kind != "other" or datatype is None else _take_literal_of(datatype)
         self._tests = tuple((LIMITS[limit][1], bound) for limit, bound in limits)
 
@@ -79,7 +80,7 @@ class Field:
             sorts = " and ".join(" or ".join(sorted(IRI(x).name for x in members)) for members in self.ranges)
             what = f"{sorts or 'a thing'} or an IRI"
         elif self.choices:
-            what = "one of " + ", ".join(repr(choice) for choice in self.choices)
+            what = ", ".join(repr(choice) for choice in self.choices)
         else:
             what = EXPECTED[self.kind]
             if self.kind == "other" and self.datatype is not None:
@@ -89,8 +90,21 @@ class Field:
             if self.pattern:
                 what += f" of the form {self.pattern}"
         if self.one:
-            return what
-        return f"any number of: {what}" if self.most is None else f"at most {self.most} of: {what}"
+            return f"one of {what}" if self.choices else what
+        if self.most == 0:
+            return "no value"
+        if self.most == self.least == 1:
+            return f"exactly one {'' if self.kind == 'thing' else 'of ' if self.choices else 'value: '}{what}"
+        return f"{self._count} of: {what}"
+
+    @property
+    def _count(self) -> str:
+        """How many values the field takes, in words."""
+        if self.most is None:
+            return f"at least {self.least}" if self.least else "any number"
+        if self.most == self.least:
+            return f"exactly {self.least}"
+        return f"{self.least} to {self.most}" if self.least else f"at most {self.most}"
 
     def accept(self, class_name: str, value: object) -> object:
         """The value as it is kept: one plain value, or a tuple of them where several are allowed."""
@@ -101,11 +115,19 @@ class Field:
             held: tuple[object, ...] = (self._accept_one(class_name, value),)
         else:
             held = tuple([self._accept_one(class_name, one) for one in value])
-        if self.most is not None and len(held) > self.most:
-            raise WrongType(class_name, self.name, value, self.expected, f"Give no more than {self.most}.")
-        if len(held) < self.least:
-            raise WrongType(class_name, self.name, value, self.expected, f"Give at least {self.least}.")
+        if self.least > 1 or len(held) < self.least or (self.most is not None and len(held) > self.most):
+            self._hold_to_count(class_name, value, held)
         return held
+
+    def _hold_to_count(self, class_name: str, value: object, held: tuple[object, ...]) -> None:
+        """As a graph counts: a value given twice is one value."""
+        count = len(set(map(identity, held)))
+        if self.most is not None and count > self.most:
+            advice = f"Give no more than {self.most}." if self.most else self._advice(value)
+            raise WrongType(class_name, self.name, value, self.expected, advice)
+        if count < self.least:
+            different = f"{self.least} different values" if self.least > 1 else "one"
+            raise WrongType(class_name, self.name, value, self.expected, f"Give at least {different}.")
 
     def _accept_one(self, class_name: str, value: object) -> object:
         try:
@@ -145,6 +167,8 @@ class Field:
 
     def _advice(self, value: object) -> str:
         """What to do next about a value of the wrong kind."""
+        if self.most == 0:
+            return "Leave it out: the ontology allows none."
         if self.one and isinstance(value, (list, tuple, set, frozenset)):
             return "Give a single value: the ontology allows one."
         if self.kind == "thing" and isinstance(value, str):
@@ -180,6 +204,19 @@ def _fast_way(
     if limit != "minInclusive" or kind not in ("float", "integer"):
         return None, None
     return exact, (float(bound) if kind == "float" else int(bound)).__le__
+
+
+def identity(value: object) -> object:
+    """What makes a kept value the same term in a graph: things count by their IRI, 1 is not 1.0, NaN is NaN."""
+    if isinstance(value, IRI) or hasattr(value.__class__, "TYPE_SET"):
+        return (IRI, str(getattr(value, "iri", value)))
+    if isinstance(value, datetime):
+        offset = value.utcoffset()  # not by astimezone: in UTC it may lie outside the years that Python knows
+        moment = value.replace(tzinfo=None, fold=0)
+        return (datetime, moment) if offset is None else (datetime, moment - datetime.min - offset)
+    if isinstance(value, (Decimal, time)):
+        return (type(value), value)
+    return (type(value), repr(value))
 
 
 def _is_scalar(value: object) -> bool:

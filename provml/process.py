@@ -1,11 +1,25 @@
-"""Who a process is: the start of the machine that its number belongs to, and whether it still lives."""
+"""Who a process is: its machine, its place among others that share a run, whether it lives, and how it ends."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import sys
+import threading
 import time
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+
+def host() -> str:
+    """The name of this machine."""
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    import platform
+
+    return platform.node()
 
 
 def boot_id() -> str:
@@ -15,10 +29,20 @@ def boot_id() -> str:
     return ""
 
 
-def is_alive(pid: int, since: float) -> bool:
-    """Whether the process that wrote at a time is still there; one that was started later is another."""
+def born() -> int:
+    """When this process was started, in the machine's ticks since its own start; 0 where it does not say."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(_fields("self")[19])
+    return 0
+
+
+def is_alive(pid: int, since: float, ticks: int = 0) -> bool:
+    """Whether the process that wrote at a time is still there, and not another with its number.
+
+    `ticks` is when it was `born`: that no change of the clock can blur.
+    """
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = _fields(pid)
     except OSError:
         if Path("/proc/self/stat").exists():
             return False
@@ -32,7 +56,146 @@ def is_alive(pid: int, since: float) -> bool:
     if fields[0] in "ZX":
         return False
     with contextlib.suppress(OSError, ValueError, IndexError):
+        if ticks:
+            return int(fields[19]) == ticks
         up = float(Path("/proc/uptime").read_text().split()[0])
         started = time.time() - up + int(fields[19]) / os.sysconf("SC_CLK_TCK")
         return started <= since + 2.0
     return True
+
+
+def _fields(pid: int | str) -> list[str]:
+    """What the kernel tells of a process, from its state on."""
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+# ---- the run that it shares with others
+
+RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+_outer: list[str] = []
+
+
+def rank() -> int | None:
+    """The number of this process in a distributed training, if it is one of several."""
+    said = next((os.environ[name] for name in RANKS if os.environ.get(name)), "")
+    return int(said) if said.isdecimal() else None
+
+
+def handed_down() -> tuple[str, str, bool]:
+    """The run that PROVML_RUN names, its home, and whether a process that records it handed it down.
+
+    A bare id comes from whoever started all ranks, and the first rank begins the run; `id@process@home` comes from a
+    recorder, for its child processes to join.
+    """
+    run, _, rest = os.environ.get("PROVML_RUN", "").partition("@")
+    pid, _, home = rest.partition("@")
+    if pid == str(os.getpid()) or not RUN_ID.fullmatch(run):
+        return "", "", False
+    return run, home, bool(pid)
+
+
+def hand_down(run: str, home: Path) -> None:
+    """Let the child processes that are started from now on join a run."""
+    mine = f"@{os.getpid()}@"
+    before = os.environ.get("PROVML_RUN")
+    if before is None or mine not in before:
+        _outer[:] = [] if before is None else [before]
+    os.environ["PROVML_RUN"] = f"{run}{mine}{home}"
+
+
+def hand_down_no_more() -> None:
+    """Leave PROVML_RUN as it was before this process recorded."""
+    if _outer:
+        os.environ["PROVML_RUN"] = _outer[0]
+    else:
+        os.environ.pop("PROVML_RUN", None)
+
+
+# ---- how it ends
+
+
+def ending(error: BaseException | None) -> tuple[str, list[str]]:
+    """How something ended that was left by an error or by none: a status, and the error's type and message."""
+    if error is None or isinstance(error, GeneratorExit):
+        return "FINISHED", []
+    if isinstance(error, SystemExit) and error.code in (None, 0, False):
+        return "FINISHED", []
+    try:
+        message = str(error)[:2000]
+    except Exception:
+        message = ""
+    return "FAILED", [type(error).__name__, message]
+
+
+_builtin_exit = _original_exit = sys.exit
+_left: list[SystemExit] = []
+_before: object = None
+
+
+class _Exit(SystemExit):
+    """What `sys.exit` raises while it is watched: it notes where it dies; below no frame if nobody caught it."""
+
+    frames: dict[int, int]
+
+    def __del__(self) -> None:
+        if sys._getframe().f_back is None:
+            _left[:] = [self]
+
+
+_Exit.__name__ = _Exit.__qualname__ = "SystemExit"  # as users know it
+_Exit.__module__ = "builtins"
+
+
+def watch_exit() -> None:
+    """From now on, know by what this process ends: Python tells that of an exception, but not of `sys.exit`."""
+    global _before, _original_exit
+    _before = getattr(sys, "last_value", None)
+    if sys.exit is not _exit:
+        _original_exit, sys.exit = sys.exit, _exit
+
+
+def unwatch_exit() -> None:
+    """Leave `sys.exit` as it was."""
+    if sys.exit is _exit:
+        sys.exit = _original_exit
+
+
+def _exit(status: object = None, /) -> NoReturn:
+    """Exit, as ever; in another thread than the main one, that ends no process."""
+    if threading.current_thread() is threading.main_thread() and _original_exit is _builtin_exit:
+        error = _Exit() if status is None else _Exit(status)
+        error.frames = instructions(sys._getframe(1))
+        raise error
+    _original_exit(status)  # type: ignore[arg-type]
+
+
+def instructions(frame: FrameType | None) -> dict[int, int]:
+    """A frame and those that called it, the innermost first: the instruction that each is at, by the frame's id."""
+    found = {}
+    while frame is not None:
+        found[id(frame)] = frame.f_lasti
+        frame = frame.f_back
+    return found
+
+
+def raised_at(error: BaseException | None) -> dict[int, int]:
+    """The instructions that an error came through, by the frame's id."""
+    if isinstance(error, _Exit):
+        return error.frames
+    found = {}
+    trace = error.__traceback__ if error is not None else None
+    while trace is not None:
+        found[id(trace.tb_frame)] = trace.tb_lasti
+        trace = trace.tb_next
+    return found
+
+
+def ended_by() -> BaseException | None:
+    """At the end of a process: the exception that ended it, if one did. In a notebook a cell's error ends nothing."""
+    if _left:
+        return _left[0]
+    last = getattr(sys, "last_value", None)
+    if last is _before or hasattr(sys, "ps1") or not isinstance(last, BaseException):
+        return None
+    return last

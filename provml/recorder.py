@@ -7,38 +7,22 @@ from __future__ import annotations
 
 import atexit
 import os
-import platform
-import secrets
-import sys
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from provml import content, environment, event
-from provml.process import boot_id
+from provml import content, environment, event, process
+from provml.content import Data, jsonable, text
 from provml.resources import default_home
-from provml.sections import Epoch, Stage, Step, jsonable
-from provml.writer import Writer, new_writer_id
+from provml.sections import Epoch, Stage, Step
+from provml.writer import MAIN, RANK, Writer, new_writer_id
 
-
-class Data:
-    """A dataset, a file, a set of features or a model, as the recorder knows it."""
-
-    __slots__ = ("kind", "name", "path", "ref", "role", "sha256")
-
-    def __init__(self, ref: str, kind: str, name: str, role: str = "", path: str = "", sha256: str = "") -> None:
-        self.ref = ref
-        self.kind = kind
-        self.name = name
-        self.role = role
-        self.path = path
-        self.sha256 = sha256
-
-    def __repr__(self) -> str:
-        return f"<{self.kind} {self.name}>"
+GIT_SECONDS = 0.25
+"""How long the end of a run waits for git to say whether files were changed."""
 
 
 class Recorder:
@@ -62,45 +46,74 @@ class Recorder:
     ) -> None:
         if detail not in ("epoch", "batch"):
             raise ValueError(f"detail is 'epoch' or 'batch', not {detail!r}")
-        if every < 1:
-            raise ValueError(f"every is 1 or more, not {every!r}")
-        self.name = name
-        self.model = model or name
+        if every < 1 or every % 1:
+            raise ValueError(f"every is a whole number from 1 on, not {every!r}")
+        if run is not None and not process.RUN_ID.fullmatch(run):
+            raise ValueError(f"a run's id is of letters, digits, '-', '_' and '.', not {run!r}")
+        given, given_home, joined = process.handed_down()
+        self.name = text(name)
+        self.model = text(model) or self.name
         self.detail = detail
         self.every = every
-        self.off = os.environ.get("PROVML_DISABLED", "") not in ("", "0")
-        self._taken: dict[str, int] = {}
-        self._writer: Writer | None = None
-        joined, joined_home = _joined()
-        self.id = run or joined or new_run_id()
-        self.home = Path(home or joined_home or default_home())
-        self.rank = int(os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or 0)
-        if self.off:
-            return
+        self.strict = strict
+        self.id = run or given or new_run_id()
+        self.home = Path(home or given_home or default_home())
+        self.rank = process.rank()
         first = event.Run(
             v=event.VERSION,
             run=self.id,
-            writer=new_writer_id(),
-            name=name,
+            writer=MAIN,
+            name=self.name,
             t=time.time(),
             model=self.model,
-            main=not joined,
-            pid=os.getpid(),
-            host=platform.node(),
-            boot=boot_id(),
-            rank=self.rank,
-            by=by,
-            study=study,
-            task=task,
+            main=not ((joined and self.id == given) or (self.rank and (run or given))),
+            by=text(by),
+            study=text(study),
+            task=text(task),
         )
-        self._writer = Writer(self.home.resolve() / "runs" / self.id, first, strict=strict)
-        if not joined:
-            os.environ["PROVML_RUN"] = f"{self.id}@{os.getpid()}@{self.home.resolve()}"
+        self._begin(first)
+        if self.off:
+            return
         if workflow is not None:
             self.tell_workflow(workflow)
         if capture_environment:
-            self.tell(environment.capture(git_status=False))
+            self._tell_environment()
+
+    def _begin(self, first: event.Run) -> None:
+        """Begin to write this run's events in this process."""
+        self.off = os.environ.get("PROVML_DISABLED", "").lower() not in ("", "0", "false", "no")
+        self._taken: dict[str, object] = {}
+        self._count: dict[str, int] = {}
+        self._open: dict[Step, int] = {}
+        self._git: threading.Thread | None = None
+        self._writer: Writer | None = None
+        if self.off:
+            return
+        first.pid, first.born, first.host, first.boot = os.getpid(), process.born(), process.host(), process.boot_id()
+        first.rank = self.rank or 0
+        if not first.main:
+            first.writer = new_writer_id() if self.rank is None else f"{RANK}{self.rank}"
+        self.home = _absolute(self.home)
+        self._writer = Writer(self.home / "runs" / self.id, first, strict=self.strict)
+        self.tell = self._writer.tell
+        _begun(self)
         atexit.register(self._at_exit)
+
+    def _tell_environment(self) -> None:
+        """Where it runs; git is asked beside the training whether files were changed, since that may take a while."""
+        try:
+            around = environment.capture(git_status=False)
+            self.tell(around)
+            if "git_commit" in around.around:
+                self._git = threading.Thread(target=self._ask_git, name="provml-git", daemon=True)
+                self._git.start()
+        except Exception as error:
+            self.fault(error)
+
+    def _ask_git(self) -> None:
+        dirty = environment.code().get("git_dirty")
+        if dirty is not None and self._writer is not None and not self._writer.has_ended:
+            self.tell(event.Environment(around={"git_dirty": dirty}))
 
     # ---- life
 
@@ -112,31 +125,44 @@ class Recorder:
     ) -> None:
         self.finish(error=error)
 
+    def __reduce__(self) -> tuple[Callable[..., Recorder], tuple[Any, ...]]:
+        said = (self.name, self.model, self.detail, self.every, self.strict, self.id, str(self.home))
+        return _rejoin, said
+
     def finish(self, *, error: BaseException | None = None) -> None:
-        """End the run: FINISHED, or FAILED with the error."""
-        if self._writer is None:
+        """End the run, and what is still open in it: FINISHED, or FAILED with the error."""
+        if self._writer is None or self._writer.has_ended:
             return
-        status = "FINISHED" if error is None else "FAILED"
-        said = [] if error is None else [type(error).__name__, str(error)[:2000]]
-        self._writer.close(event.End(time.time(), status, said))
-        atexit.unregister(self._at_exit)
-        if os.environ.get("PROVML_RUN", "").startswith(f"{self.id}@{os.getpid()}@"):
-            del os.environ["PROVML_RUN"]
+        try:
+            for step, pid in reversed(list(self._open.items())):
+                if pid == os.getpid():
+                    step.done(error=error)
+            if self._git is not None:
+                self._git.join(GIT_SECONDS)
+        finally:
+            atexit.unregister(self._at_exit)
+            _ended(self)
+            self._writer.close(event.End(time.time(), *process.ending(error)))
 
     def _at_exit(self) -> None:
         """The process ends and nobody called `finish`: an uncaught exception, if there was one, tells how."""
-        last = getattr(sys, "last_value", None)
-        self.finish(error=last if isinstance(last, BaseException) else None)
+        self.finish(error=process.ended_by())
+
+    def is_open(self, step: Step) -> None:
+        """A step or a stage began, and ends with the run if nothing ends it before."""
+        self._open[step] = os.getpid()
+
+    def is_done(self, step: Step) -> None:
+        """It ended."""
+        self._open.pop(step, None)
 
     @property
     def faults(self) -> int:
         """How often capture itself failed."""
         return self._writer.faults if self._writer is not None else 0
 
-    def tell(self, what: event.Event) -> None:
-        """Append an event; every verb ends here."""
-        if self._writer is not None:
-            self._writer.tell(what)
+    tell: Callable[[event.Event], None] = staticmethod(lambda what: None)
+    """Append an event; every verb ends here. Where recording is off, nothing happens."""
 
     def fault(self, error: Exception) -> None:
         """Count a fault of capture."""
@@ -144,11 +170,17 @@ class Recorder:
             self._writer.fault(error)
 
     def place(self, name: str) -> str:
-        """A path for a stage or a step: its name, with a number from the second on, and the rank where there is one."""
-        slug = "".join(c if c.isalnum() or c in "._-" else "-" for c in name).strip("-") or "step"
-        count = self._taken[slug] = self._taken.get(slug, 0) + 1
-        numbered = slug if count == 1 else f"{slug}-{count}"
-        return f"{numbered}@{self.rank}" if self.rank else numbered
+        """A path for a stage or a step: its name, with a number from the second on, and what sets this writer apart."""
+        slug = "".join(c if c.isalnum() or c in "._-" else "-" for c in text(name)).strip("-.") or "step"
+        suffix = self._writer.suffix if self._writer is not None else ""
+        count = self._count.get(slug, 0) + 1
+        mine = object()
+        while True:  # threads and names that look numbered may have taken it
+            path = (slug if count == 1 else f"{slug}-{count}") + suffix
+            if self._taken.setdefault(path, mine) is mine:
+                self._count[slug] = count
+                return path
+            count += 1
 
     # ---- data
 
@@ -182,33 +214,55 @@ class Recorder:
         values: dict[str, Any],
     ) -> Data:
         """Make data known: where it is, what it is known by, what it is about."""
-        path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
-        name = name or (Path(path).name if path else kind)
-        if self.off:
-            return Data("", kind, name, role, path)
-        known = None
         try:
-            known = content.of(source)
-        except OSError as error:
+            path = os.fsdecode(source) if isinstance(source, (str, os.PathLike)) else ""
+            name = text(name) or (Path(path).name if path else kind)
+            if self.off:
+                return Data("", kind, name, role, path)
+            known = None
+            try:
+                known = content.of(source)
+            except Exception as error:
+                self.fault(error)
+            sha256 = known.sha256 if known else ""
+            if kind == "model" or not sha256:
+                ref = self.place(f"{kind}-{name}" if kind != "model" else name)
+            else:
+                ref = f"sha256:{sha256}"
+            concepts = [text(about)] if isinstance(about, str) else [text(one) for one in about or ()]
+            size = known.size if known else -1
+            said = text(media), text(store), concepts, self.values(values)
+            self.tell(event.Data(ref, kind, name, path, sha256, size, *said))
+            return Data(ref, kind, name, text(role), path, sha256)
+        except Exception as error:
             self.fault(error)
-        sha256 = known.sha256 if known else ""
-        if kind == "model" or not sha256:
-            ref = self.place(f"{kind}-{name}" if kind != "model" else name)
-        else:
-            ref = f"sha256:{sha256}"
-        concepts = [about] if isinstance(about, str) else list(about)
-        size = known.size if known else -1
-        self.tell(event.Data(ref, kind, name, path, sha256, size, media, store, concepts, self.values(values)))
-        return Data(ref, kind, name, role, path, sha256)
+            return Data("", kind, text(name), text(role))
+
+    def data_in(self, given: Any) -> list[Data]:
+        """The data among what a verb was given to use; what the recorder did not make is a fault."""
+        kept: list[Data] = []
+        if given is None or self.off:
+            return kept
+        try:
+            for one in [given] if isinstance(given, (Data, str, os.PathLike)) else given:
+                if isinstance(one, Data):
+                    kept += [one] if one.ref else []
+                else:
+                    wanted = "what run.dataset(…) or produced(…) gave"
+                    self.fault(TypeError(f"{one!r} ({type(one).__name__}) is no data of a run; give {wanted}"))
+        except Exception as error:
+            self.fault(error)
+        return kept
 
     def values(self, given: dict[str, Any]) -> event.Values:
-        """Values as a journal holds them; one that it cannot hold is a fault, and left out."""
+        """Values as a journal holds them; one that it cannot hold is a fault and left out, None is left out."""
         kept: event.Values = {}
         for name, value in given.items():
-            try:
-                kept[name] = jsonable(value)
-            except (TypeError, ValueError) as error:
-                self.fault(error)
+            if value is not None:
+                try:
+                    kept[str(name)] = jsonable(value)
+                except Exception as error:
+                    self.fault(error)
         return kept
 
     # ---- steps before learning
@@ -244,11 +298,20 @@ class Recorder:
         return Step(self, "step", name, using, values, by)
 
     def prepared(
-        self, source: Any, *, by: str, using: Iterable[Data] | Data = (), role: str = "", **values: Any
+        self,
+        source: Any,
+        *,
+        by: str,
+        using: Iterable[Data] | Data = (),
+        role: str = "",
+        name: str = "",
+        about: str | Iterable[str] = (),
+        store: str = "",
+        **values: Any,
     ) -> Data:
         """Data that a preparation made: the step and its output in one line."""
         with self.preparation(by, using=using, **values) as step:
-            return step.produced(source, role=role)
+            return step.produced(source, name=name, role=role, about=about, store=store)
 
     # ---- learning
 
@@ -270,9 +333,12 @@ class Recorder:
 
     def tell_workflow(self, path: str | os.PathLike[str]) -> None:
         """The prospective side, from a workflow file."""
-        from provml.workflow import load
+        try:
+            from provml.workflow import load
 
-        self.tell(event.Workflow(load(Path(path))))
+            self.tell(event.Workflow(load(Path(path))))
+        except Exception as error:
+            self.fault(error)
 
 
 def record(name: str, **settings: Any) -> Recorder:
@@ -282,16 +348,50 @@ def record(name: str, **settings: Any) -> Recorder:
 
 def new_run_id() -> str:
     """A run's id: when it began, and something that no other has. Ids sort by time."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
 
 
-def _joined() -> tuple[str, str]:
-    """The run and home that another process handed down, or nothing."""
-    run, _, rest = os.environ.get("PROVML_RUN", "").partition("@")
-    pid, _, home = rest.partition("@")
-    if not run or pid == str(os.getpid()):
-        return "", ""
-    return run, home
+# ---- one run in many processes
+
+_running: list[Recorder] = []
+
+
+def _absolute(home: Path) -> Path:
+    """A home that stays where it is when the training changes its directory."""
+    try:
+        return home.resolve()
+    except (OSError, RuntimeError):  # the directory is gone, or links go in circles: the writer will say so
+        return home
+
+
+def _begun(run: Recorder) -> None:
+    """Hand a run down to child processes, and watch how this one ends."""
+    _running.append(run)
+    process.watch_exit()
+    process.hand_down(run.id, run.home)
+
+
+def _ended(run: Recorder) -> None:
+    """Hand down the run that was begun before it and still goes on, if there is one."""
+    if run in _running:
+        _running.remove(run)
+    if _running:
+        process.hand_down(_running[-1].id, _running[-1].home)
+    else:
+        process.hand_down_no_more()
+        process.unwatch_exit()
+
+
+def _rejoin(name: str, model: str, detail: str, every: int, strict: bool, run: str, home: str) -> Recorder:
+    """A recorder that was sent to another process, or copied: the same run, with a journal of this process's own."""
+    for known in _running:
+        if known.id == run:
+            return known
+    joined = Recorder.__new__(Recorder)
+    joined.name, joined.model, joined.detail, joined.every, joined.strict = name, model, detail, every, strict
+    joined.id, joined.home, joined.rank = run, Path(home), process.rank()
+    joined._begin(event.Run(event.VERSION, run, MAIN, name, time.time(), model, main=False))
+    return joined
 
 
 __all__ = ["Data", "Epoch", "Recorder", "Stage", "Step", "record"]

@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from operator import index as as_index
+from time import perf_counter, time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from provml import event
+from provml.content import Data, text
 from provml.event import Adapted, Batch, Begin, Done, Layers, Measured, Parameter, Produced, Used
-from provml.values import plain
+from provml.process import ending, instructions, raised_at
 
 if TYPE_CHECKING:
-    from provml.recorder import Data, Recorder
+    from provml.recorder import Recorder
 
 ROLES = {"training": "training", "validation": "validation", "evaluation": "test"}
-INTEGERS = range(-(2**63), 2**63)
+SHAPES = ("input_shape", "output_shape")
+P = ParamSpec("P")
+S = TypeVar("S", "Step", "Stage", "Epoch")
 
 
-def jsonable(value: Any) -> event.Value:
-    """A scalar as a journal holds it: as JSON where that is exact, else its kind and text."""
-    if value.__class__ is float:
-        if value - value == 0.0:
-            return value
-        return ["double", "NaN" if value != value else "INF" if value > 0 else "-INF"]
-    scalar = plain(value)
-    if scalar.__class__ is bool or scalar.__class__ is str or (scalar.__class__ is int and scalar in INTEGERS):
-        return scalar
-    if scalar.__class__ is float:
-        return jsonable(scalar)
-    from provml.rdf.exact import encode_value
+def verb(say: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
+    """A verb that says nothing where recording is off, and whose own faults do not reach the training."""
 
-    return encode_value(scalar)
+    @wraps(say)
+    def safely(self: S, /, *given: P.args, **named: P.kwargs) -> None:
+        if not self.run.off:
+            try:
+                say(self, *given, **named)
+            except Exception as error:
+                self.run.fault(error)
+
+    return safely
 
 
 class Step:
     """A data transformation: a curation, a preparation, a filter, a stage of learning."""
 
-    __slots__ = ("_began", "_closed", "at", "kind", "run")
+    __slots__ = ("_began", "_closed", "_pid", "at", "kind", "run")
 
     def __init__(
         self, run: Recorder, kind: str, name: str, using: Iterable[Data] | Data, values: dict[str, Any], by: str = ""
@@ -46,16 +50,21 @@ class Step:
         self.kind = kind
         self.at = ""
         self._closed = False
-        self._began = time.perf_counter()
+        self._pid = os.getpid()
+        self._began = perf_counter()
+        self._begin(name, using, values, by)
+
+    def _begin(self, name: str, using: Iterable[Data] | Data, values: dict[str, Any], by: str) -> None:
+        run = self.run
         if run.off:
             return
         self.at = run.place(name)
-        data: list[Data] = [using] if hasattr(using, "ref") else list(using)  # type: ignore[list-item]
+        data = run.data_in(using)
         refs = [one.ref for one in data]
-        run.tell(Begin(self.at, kind, time.time(), name, using=refs, values=run.values(values), by=by))
+        run.tell(Begin(self.at, self.kind, time(), text(name), using=refs, values=run.values(values), by=text(by)))
+        run.is_open(self)
         for one in data:
-            role = one.role or ROLES.get(kind, "")
-            if role:
+            if role := one.role or ROLES.get(self.kind, ""):
                 run.tell(Used(self.at, one.ref, role))
 
     def __enter__(self) -> Self:
@@ -67,60 +76,50 @@ class Step:
         self.done(error=error)
 
     def done(self, *, error: BaseException | None = None) -> None:
-        """End it: FINISHED, or FAILED with the error."""
-        if self.run.off or self._closed:
+        """End it: FINISHED, or FAILED with the error. In a forked child this does nothing: the parent ends it."""
+        if self.run.off or self._closed or self._pid != os.getpid():
             return
         self._closed = True
-        tell_done(self.run, self.at, time.perf_counter() - self._began, error)
+        self.run.is_done(self)
+        self.run.tell(Done(self.at, time(), perf_counter() - self._began, *ending(error)))
 
+    @verb
     def used(self, data: Data, *, role: str = "") -> None:
         """It used this data too."""
-        if not self.run.off:
-            self.run.tell(Used(self.at, data.ref, role or data.role or ROLES.get(self.kind, "")))
+        for one in self.run.data_in(data):
+            self.run.tell(Used(self.at, one.ref, text(role) or one.role or ROLES.get(self.kind, "")))
 
-    def parameters(self, **values: Any) -> None:
+    @verb
+    def parameters(self, /, **values: Any) -> None:
         """It has these parameters too."""
-        if not self.run.off:
-            self.run.tell(Parameter(self.at, self.run.values(values)))
+        if kept := self.run.values(values):
+            self.run.tell(Parameter(self.at, kept))
 
-    def produced(self, source: Any, *, name: str = "", role: str = "", kind: str = "dataset", **values: Any) -> Data:
-        """It produced this data."""
-        return produced(self.run, self.at, source, name, role, kind, values)
+    def produced(self, source: Any, *, name: str = "", role: str = "", kind: str = "dataset", **said: Any) -> Data:
+        """It produced this data: with what it is `about`, its `store` and `media_type`, and what else is said of it."""
+        return produced(self.run, self.at, source, name, role, kind, said)
 
-    def measured(self, **values: float) -> None:
-        """Measures of it."""
+    def measured(self, /, **values: Any) -> None:
+        """Measures of it: numbers, of any kind that has an exact value; one that is None is left out."""
         run = self.run
-        if run.off:
-            return
-        try:
-            for name, value in values.items():
-                if value.__class__ is not float or value - value != 0.0:
-                    values[name] = jsonable(value)  # type: ignore[assignment]  # what the journal holds
-            run.tell(Measured(self.at, values))  # type: ignore[arg-type]  # floats are values
-        except Exception as error:
-            run.fault(error)
+        if not run.off and (kept := run.values(values)):
+            run.tell(Measured(self.at, kept))
 
 
-def produced(run: Recorder, at: str, source: Any, name: str, role: str, kind: str, values: dict[str, Any]) -> Data:
+def produced(run: Recorder, at: str, source: Any, name: str, role: str, kind: str, said: dict[str, Any]) -> Data:
     """Say that something was produced at a place; what is said of a model are its hyperparameters."""
+    about, store, media = said.pop("about", ()), said.pop("store", ""), said.pop("media_type", "")
     is_model = kind == "model"
-    made = run.refer(kind, source, role, name, (), "", "", {} if is_model else values)
-    if not run.off:
-        run.tell(Produced(at, made.ref, run.values(values) if is_model else {}))
+    made = run.refer(kind, source, role, name, about, store, media, {} if is_model else said)
+    if made.ref:
+        run.tell(Produced(at, made.ref, run.values(said) if is_model else {}))
     return made
-
-
-def tell_done(run: Recorder, at: str, seconds: float, error: BaseException | None) -> None:
-    """Say that a step, a stage or a section ended."""
-    status = "FINISHED" if error is None else "FAILED"
-    said = [] if error is None else [type(error).__name__, str(error)[:2000]]
-    run.tell(Done(at, time.time(), seconds, status, said))
 
 
 class Stage(Step):
     """A training, a validation or an evaluation, with epochs and batches inside."""
 
-    __slots__ = ("_adapted", "_left", "_twin", "epoch_now", "of")
+    __slots__ = ("_adapted", "_indices", "_left", "_open", "_twin", "epoch_now")
 
     def __init__(
         self,
@@ -133,44 +132,47 @@ class Stage(Step):
         *,
         of: Data | None = None,
     ) -> None:
-        super().__init__(run, kind, name, using, values, by)
         self._adapted = 0
+        self._indices: set[int] = set()
+        self._open: dict[Epoch, None] = {}
         self._left: Epoch | None = None
         self._twin: Stage | None = None
         self.epoch_now: Epoch | None = None
-        if of is not None and not run.off:
-            run.tell(Used(self.at, of.ref, "model"))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.done(error=error)
+        super().__init__(run, kind, name, using, values, by)
+        for one in run.data_in(of or ()):
+            run.tell(Used(self.at, one.ref, "model"))
 
     def done(self, *, error: BaseException | None = None) -> None:
-        """End it, and the section that was open with it."""
-        if self._twin is not None:
-            self._twin.done(error=None)
-        self.settle(error)
+        """End it, and the sections that were open with it."""
+        if self._pid == os.getpid():
+            if self._twin is not None:
+                self._twin.done(error=error)
+            self._settle(error)
+            for epoch in reversed(list(self._open)):
+                epoch.done(error=error)
         super().done(error=error)
 
-    def settle(self, error: BaseException | None = None) -> None:
-        """A loop over epochs was left in the middle: only what comes next tells whether by `break` or by an error."""
+    def _settle(self, error: BaseException | None = None) -> None:
+        """End an epoch whose loop was left in the middle: by `break`, or by an error that came from within."""
         left, self._left = self._left, None
         if left is not None:
-            left.done(error=error)
+            left.settle(error)
 
-    def epochs(self, count: int | Iterable[Any], *, kind: str = "epoch", first: int = 1) -> Iterator[Epoch]:
-        """The epochs of this stage: `for epoch in training.epochs(20):`."""
-        items = range(count) if isinstance(count, int) else count
-        for index, item in enumerate(items, first):
+    def epochs(self, count: int | Iterable[Any], *, kind: str = "epoch", first: int | None = None) -> Iterator[Epoch]:
+        """The epochs of this stage: `for epoch in training.epochs(20):`. A second loop counts on from the first."""
+        items = count if isinstance(count, Iterable) else range(as_index(count))
+        index = first if first is not None else max(self._indices, default=0) + 1
+        for item in items:
             epoch = self.epoch(index, kind=kind)
             epoch.data = item
             try:
                 yield epoch
             except GeneratorExit:
+                epoch.leave(sys._getframe(1))
                 self._left = epoch
                 raise
             epoch.done()
+            index = epoch.index + 1
 
     def folds(self, count: int | Iterable[Any]) -> Iterator[Epoch]:
         """The folds of a cross-validation."""
@@ -180,14 +182,20 @@ class Stage(Step):
         """The rounds of boosting."""
         return self.epochs(count, kind="round")
 
-    def epoch(self, index: int, *, kind: str = "epoch") -> Epoch:
-        """One epoch, as a context manager or with `done`."""
-        self.settle()
-        self.epoch_now = Epoch(self, index, kind)
+    def epoch(self, index: int, *, kind: str = "epoch", during: str = "") -> Epoch:
+        """One epoch, as a context manager or with `done`; where there was one of that index, it gets the next."""
+        self._settle(sys.exc_info()[1])
+        index = as_index(index)
+        if index in self._indices:
+            index = max(self._indices) + 1
+        self._indices.add(index)
+        self.epoch_now = Epoch(self, index, kind, during)
         return self.epoch_now
 
+    @verb
     def adapted(
         self,
+        /,
         *,
         technique: str = "",
         why: str = "",
@@ -198,30 +206,53 @@ class Stage(Step):
     ) -> None:
         """Hyperparameters changed: to what, by which technique, why and by whom."""
         run = self.run
-        if run.off:
-            return
         self._adapted += 1
         section = during or self.epoch_now
         at = section.at if section is not None else self.at
-        changed = run.values(values)
-        run.tell(Adapted(at, self._adapted, time.time(), changed, technique, why, by, run.values(parameters or {})))
+        said = text(technique), text(why), text(by), run.values(parameters or {})
+        run.tell(Adapted(at, self._adapted, time(), run.values(values), *said))
 
+    @verb
     def layers(self, layers: Iterable[dict[str, Any]]) -> None:
         """The layers of the network: dictionaries with name, type, and what matters of each."""
-        if self.run.off:
-            return
-        told = [{key: value for key, value in layer.items() if value is not None} for layer in layers]
-        self.run.tell(Layers(self.at, told))
+        run = self.run
+        told = []
+        for layer in layers:
+            said = {**layer, **layer.get("parameters", {})}
+            said.pop("parameters", None)
+            for key, value in said.items():
+                if isinstance(value, (tuple, list)) or (key in SHAPES and value is not None):
+                    said[key] = str(value)
+            told.append(run.values(said))
+        run.tell(Layers(self.at, told))
 
-    def produced(self, source: Any, *, name: str = "", role: str = "", kind: str = "model", **values: Any) -> Data:
+    def produced(self, source: Any, *, name: str = "", role: str = "", kind: str = "model", **said: Any) -> Data:
         """The model that came of it (or other data, with `kind`)."""
-        return super().produced(source, name=name or self.run.model, role=role, kind=kind, **values)
+        return produced(self.run, self.at, source, name or model_name(self.run, kind), role, kind, said)
+
+
+def model_name(run: Recorder, kind: str) -> str:
+    """A model that is given no name has that of the run's model; other data that of its file."""
+    return run.model if kind == "model" else ""
 
 
 class Epoch:
     """A section of a stage: an epoch, a fold, a round."""
 
-    __slots__ = ("_began", "_closed", "at", "data", "index", "run", "stage")
+    __slots__ = (
+        "_began",
+        "_closed",
+        "_ended",
+        "_left",
+        "_left_at",
+        "_left_from",
+        "_pid",
+        "at",
+        "data",
+        "index",
+        "run",
+        "stage",
+    )
 
     def __init__(self, stage: Stage, index: int, kind: str, during: str = "") -> None:
         self.stage = stage
@@ -229,10 +260,15 @@ class Epoch:
         self.index = index
         self.data: Any = None
         self.at = f"{stage.at}/{index}"
-        self._closed = False
-        self._began = time.perf_counter()
+        self._closed = run.off
+        self._pid = os.getpid()
+        self._left: BatchNow | None = None
+        self._ended = self._left_at = 0.0
+        self._left_from: dict[int, int] = {}
+        self._began = perf_counter()
         if not run.off:
-            run.tell(Begin(self.at, kind, time.time(), index=index, during=during))
+            stage._open[self] = None
+            run.tell(Begin(self.at, kind, time(), index=index, during=during))
 
     def __enter__(self) -> Self:
         return self
@@ -243,11 +279,35 @@ class Epoch:
         self.done(error=error)
 
     def done(self, *, error: BaseException | None = None) -> None:
-        """End it: FINISHED, or FAILED with the error."""
-        if self._closed or self.run.off:
+        """End it: FINISHED, or FAILED with the error. In a forked child this does nothing: the parent ends it."""
+        if self._closed or self._pid != os.getpid():
             return
         self._closed = True
-        tell_done(self.run, self.at, time.perf_counter() - self._began, error)
+        self.stage._open.pop(self, None)
+        self._settle(error)
+        now = perf_counter()
+        ended = self._ended or now
+        self.run.tell(Done(self.at, time() - now + ended, ended - self._began, *ending(error)))
+
+    def leave(self, frame: Any) -> None:
+        """Its loop was left: remember when, and from which instruction of each frame, for `settle` to tell why."""
+        self._ended = perf_counter()
+        self._left_from = instructions(frame)
+
+    def settle(self, error: BaseException | None) -> None:
+        """End it after its loop was left: FAILED if the error came from the very instruction that left the loop."""
+        raised = raised_at(error)
+        for frame, instruction in self._left_from.items():  # the innermost of the frames that it came through decides
+            if frame in raised:
+                self.done(error=error if raised[frame] == instruction else None)
+                return
+        self.done()
+
+    def _settle(self, error: BaseException | None = None) -> None:
+        """A loop over batches was left in the middle: the last batch ended, unless by an error."""
+        left, self._left = self._left, None
+        if left is not None and error is None:
+            left.done(ago=perf_counter() - self._left_at)
 
     measured = Step.measured
     used = Step.used
@@ -261,9 +321,15 @@ class Epoch:
         """The batches of a loader: `for batch in epoch.batches(loader):`, each with its `data`."""
         run = self.run
         told = not run.off and run.detail == "batch"
+        every = run.every
+        self._settle()
         for index, data in enumerate(loader, first):
-            batch = BatchNow(self, index, data, told and (index - first) % run.every == 0)
-            yield batch
+            batch = BatchNow(self, index, data, told and (index - first) % every == 0)
+            try:
+                yield batch
+            except GeneratorExit:
+                self._left, self._left_at = batch, perf_counter()
+                raise
             batch.done()
 
     def validation(self, *, using: Iterable[Data] | Data = (), **values: Any) -> Epoch:
@@ -272,11 +338,11 @@ class Epoch:
         if stage._twin is None:
             name = "validation" if stage.at.partition("@")[0] == "training" else f"{stage.at}-validation"
             stage._twin = Stage(self.run, "validation", name, using, values)
-        return Epoch(stage._twin, self.index, "epoch", during=self.at)
+        return stage._twin.epoch(self.index, during=self.at)
 
-    def produced(self, source: Any, *, name: str = "", role: str = "", kind: str = "model", **values: Any) -> Data:
+    def produced(self, source: Any, *, name: str = "", role: str = "", kind: str = "model", **said: Any) -> Data:
         """The model (or other data) that this epoch left."""
-        return produced(self.run, self.at, source, name or self.run.model, role, kind, values)
+        return produced(self.run, self.at, source, name or model_name(self.run, kind), role, kind, said)
 
 
 class BatchNow:
@@ -290,23 +356,22 @@ class BatchNow:
         self.data = data
         self._closed = not told
         self.at = f"{epoch.at}/{index}"
-        self._began = time.perf_counter()
+        self._began = perf_counter()
 
-    def measured(self, **values: float) -> None:
+    def measured(self, /, **values: Any) -> None:
         """Measures of this batch."""
         if self._closed:
             return
         run = self.run
-        try:
-            for name, value in values.items():
-                if value.__class__ is not float or value - value != 0.0:
-                    values[name] = jsonable(value)  # type: ignore[assignment]  # what the journal holds
-            run.tell(Measured(self.at, values))  # type: ignore[arg-type]  # floats are values
-        except Exception as error:
-            run.fault(error)
+        for value in values.values():
+            if value.__class__ is not float or value - value != 0.0:
+                values = run.values(values)
+                break
+        if values:
+            run.tell(Measured(self.at, values))
 
-    def done(self) -> None:
-        """The batch ended."""
+    def done(self, *, ago: float = 0.0) -> None:
+        """The batch ended, now or some seconds ago."""
         if not self._closed:
             self._closed = True
-            self.run.tell(Batch(self.at, time.time(), time.perf_counter() - self._began))
+            self.run.tell(Batch(self.at, time() - ago, perf_counter() - self._began - ago))

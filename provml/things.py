@@ -8,14 +8,12 @@ that gives it. Nothing here knows about RDF syntax or XSD: that is the room `rdf
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, time
-from decimal import Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 from provml.errors import MissingField, WrongType, WrongValue
-from provml.field import Field
-from provml.values import IRI, Scalar
+from provml.field import Field, identity
+from provml.values import IRI, Kept
 
 RDF_TYPE = IRI("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 RDFS = "http://www.w3.org/2000/01/rdf-schema#"
@@ -24,6 +22,7 @@ CLASSES: dict[str, type[Thing]] = {}
 """Every class made so far by its IRI, so that a node can be read back as its thing."""
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)  # tells type checkers: read-only
 class Thing:
     """A node and what is said of it. Its subclasses are made by `provml compile`; a bare `Thing` has no type.
 
@@ -43,10 +42,16 @@ class Thing:
     FIELDS: ClassVar[Mapping[str, Field]] = {field.name: field for field in OWN_FIELDS}
     REQUIRED: ClassVar[tuple[str, ...]] = ()
 
-    iri: IRI
-    label: tuple[str, ...]
-    comment: tuple[str, ...]
-    also: Mapping[IRI, tuple[Scalar | Thing, ...]]
+    if TYPE_CHECKING:  # the fields of all things; those of a class stand in it as annotations
+
+        @property
+        def iri(self) -> IRI: ...
+        @property
+        def label(self) -> tuple[str, ...]: ...
+        @property
+        def comment(self) -> tuple[str, ...]: ...
+        @property
+        def also(self) -> Mapping[IRI, tuple[Kept | Thing, ...]]: ...
 
     def __init__(
         self,
@@ -63,7 +68,8 @@ class Thing:
             values["comment"] = comment
         self._keep(iri, values, also)
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, init: bool = True) -> None:
+        """Make the table of a class; `init=False` tells type checkers that a subclass by hand keeps its base's init."""
         super().__init_subclass__()
         fields: dict[str, Field] = {}
         for base in reversed(cls.__mro__):
@@ -76,9 +82,9 @@ class Thing:
             CLASSES[cls.CLASS_IRI] = cls
         # A required field has no default in the signature, for type checkers and readers; at run time it has None, so
         # that leaving it out raises our error, which says what was expected, and not Python's.
-        init = cls.__dict__.get("__init__")
-        if init is not None and cls.REQUIRED:
-            init.__kwdefaults__ = {**(init.__kwdefaults__ or {}), **dict.fromkeys(cls.REQUIRED)}
+        own = cls.__dict__.get("__init__")
+        if own is not None and cls.REQUIRED:
+            own.__kwdefaults__ = {**(own.__kwdefaults__ or {}), **dict.fromkeys(cls.REQUIRED)}
 
     def _keep(self, iri: str, values: dict[str, object], also: Mapping[str, object] | None) -> None:
         """Check what was given and keep it; every `__init__` ends here."""
@@ -94,6 +100,10 @@ class Thing:
             if name not in values:
                 raise MissingField(self.__class__.__name__, name, fields[name].expected)
         if also:
+            given: object = also
+            if not isinstance(given, Mapping):
+                advice = "Give a dict such as {'http://example.org/property': 1}."
+                raise WrongType(type(self).__name__, "also", also, "a mapping from property IRIs to values", advice)
             values["also"] = {IRI(key): self._accept_also(IRI(key), value) for key, value in also.items()}
         _set_values(self, values)
 
@@ -109,7 +119,7 @@ class Thing:
             raise WrongType(name, field.name, value, "the IRI of a class", "Wrap it in IRI(…).")
         return held
 
-    if not TYPE_CHECKING:  # type checkers know the fields by their annotations, and should flag any other name
+    if not TYPE_CHECKING:  # type checkers know the fields by their annotations, and are to flag all else
 
         def __getattr__(self, name: str) -> object:
             if name == "_values":  # looked up in a thing that was refused half-way, by a debugger
@@ -122,17 +132,22 @@ class Thing:
             field = self.FIELDS.get(name)
             if field is not None:
                 return None if field.one else ()
-            raise AttributeError(f"{type(self).__name__} has no field {name!r}; it has {', '.join(self.FIELDS)}")
+            raise AttributeError(_no_such_field(type(self), name))
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a {type(self).__name__} does not change: use .replace({name}=…) to make a new one")
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(f"a {type(self).__name__} does not change: use .replace({name}=…) to make a new one")
 
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a {type(self).__name__} does not change: use .replace({name}=None) to make a new one")
+        def __delattr__(self, name: str) -> None:
+            raise AttributeError(
+                f"a {type(self).__name__} does not change: use .replace({name}=None) to make a new one"
+            )
 
-    def replace(self, **changes: Any) -> Any:
+    def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed; None takes a field away."""
         iri = changes.pop("iri", self.iri)
+        for name in changes:
+            if name != "also" and name not in self.FIELDS:
+                raise TypeError(_no_such_field(type(self), name))
         return type(self)(iri, **{**self._values, **changes})
 
     def references(self) -> Iterator[Thing]:
@@ -156,7 +171,7 @@ class Thing:
         return f"{type(self).__name__}({str(self.iri)!r}{shown})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_restore, (type(self), self.iri, self._values))
+        return (restore, (type(self), self.iri, self._values))
 
     _values: dict[str, Any]
 
@@ -165,7 +180,18 @@ _set_iri = Thing.__dict__["iri"].__set__
 _set_values = Thing.__dict__["_values"].__set__
 
 
-def _restore(cls: type[Thing], iri: IRI, values: dict[str, object]) -> Thing:
+def _no_such_field(cls: type[Thing], name: str) -> str:
+    near: list[str] = []
+    if not name.startswith("_"):  # such names are asked for by tools, often and in vain
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, cls.FIELDS, 1)
+    advice = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(cls.FIELDS)}"
+    return f"{cls.__name__} has no field {name!r}; {advice}"
+
+
+def restore(cls: type[Thing], iri: IRI, values: dict[str, object]) -> Thing:
+    """A thing with values as they are kept, unchecked: from a pickle, or from a graph that breaks its ontology."""
     thing = cls.__new__(cls)
     _set_iri(thing, iri)
     _set_values(thing, values)
@@ -186,25 +212,13 @@ def _comparable(values: Mapping[str, object]) -> dict[str, frozenset[object]]:
     compared: dict[str, frozenset[object]] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            compared.update({str(key): frozenset(map(_term, held)) for key, held in value.items() if held})
+            compared.update({str(key): frozenset(map(identity, held)) for key, held in value.items() if held})
         elif isinstance(value, tuple):
             if value:
-                compared[name] = frozenset(map(_term, value))
+                compared[name] = frozenset(map(identity, value))
         else:
-            compared[name] = frozenset([_term(value)])
+            compared[name] = frozenset([identity(value)])
     return compared
-
-
-def _term(value: object) -> object:
-    if isinstance(value, (Thing, IRI)):
-        return (IRI, str(value.iri if isinstance(value, Thing) else value))
-    if isinstance(value, datetime):
-        offset = value.utcoffset()  # not by astimezone: in UTC it may lie outside the years that Python knows
-        moment = value.replace(tzinfo=None, fold=0)
-        return (datetime, moment) if offset is None else (datetime, moment - datetime.min - offset)
-    if isinstance(value, (Decimal, time)):
-        return (type(value), value)
-    return (type(value), repr(value))
 
 
 def renamed(module: str, names: Mapping[str, object], table: Mapping[str, str], name: str) -> object:

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cache
 from math import isinf
 from pathlib import PurePath
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from provml.errors import NotAnIRI, WrongType, WrongValue
 
@@ -164,10 +164,32 @@ def _refuse_other_than_text(class_name: str, part: str, given: object) -> None:
         raise WrongType(class_name, part, given, "text (str)", "Convert it to text first.")
 
 
-Scalar: TypeAlias = (
-    "str | int | float | bool | Decimal | datetime | date | time | timedelta | IRI | Text | Literal | Enum | PurePath"
-)
-"""What a field without a narrower range takes; numpy's scalars are taken too."""
+_Held = TypeVar("_Held", covariant=True)
+
+
+class NumpyScalar(Protocol[_Held]):
+    """A numpy scalar, for type checkers: it has no dimensions, and item() gives its Python value."""
+
+    @property
+    def shape(self) -> tuple[()]: ...
+
+    def item(self) -> _Held: ...
+
+
+FloatLike: TypeAlias = "float | NumpyScalar[float]"
+"""What a field of floats takes."""
+
+IntLike: TypeAlias = "int | NumpyScalar[int]"
+"""What a field of whole numbers takes."""
+
+BoolLike: TypeAlias = "bool | NumpyScalar[bool]"
+"""What a field of truth values takes."""
+
+Kept: TypeAlias = "str | int | float | bool | Decimal | datetime | date | time | timedelta | IRI | Text | Literal"
+"""What a field without a narrower range reads as."""
+
+Scalar: TypeAlias = "Kept | Enum | PurePath | NumpyScalar[Any]"
+"""What a field without a narrower range takes."""
 
 PLAIN = frozenset({str, int, float, bool, Decimal, datetime, date, time, timedelta, IRI, Text, Literal})
 """The types that a kept scalar has."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
-import platform
-import secrets
+import sys
 import threading
 import time
 import weakref
@@ -14,11 +12,15 @@ from pathlib import Path
 
 import msgspec
 
-from provml import event
-from provml.journal import MappedFile, WrittenFile, open_sink
+from provml import event, process
+from provml.event import encode, encode_bare
+from provml.journal import WrittenFile, open_sink
 
-LOG = logging.getLogger("provml")
 SYNC_SECONDS = 1.0
+LAST_SECONDS = 5.0
+"""How long the end of a run waits for the disk."""
+ALIVE_SECONDS = 60.0
+"""How often a writer that has nothing to say gives a sign of life."""
 
 
 class Writer:
@@ -28,105 +30,239 @@ class Writer:
         self.folder = folder
         self.first = first
         self.strict = strict
-        self.faults = 0
-        self.lock = threading.Lock()
-        self._sink: MappedFile | WrittenFile | None = None
-        self._dirty = False
-        self._ended = threading.Event()
-        self._open(first)
+        self._begin()
         _ALL.add(self)
+        self._open(first)
+
+    def _begin(self) -> None:
+        """As in a new process: no file yet, no faults, nobody waiting."""
+        self.faults = 0
+        self.lock = threading.RLock()
+        self._first_fault = ""
+        self._raised: Exception | None = None
+        self._later: Exception | None = None
+        self._why_not: Exception | None = None
+        self._sink: WrittenFile | None = None
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
+        self._dirty = self._forked = self._busy = False
+        self._waiting: list[bytes] = []
 
     # ---- one process
 
     def _open(self, first: event.Run) -> None:
+        """Begin a journal under the writer's name; where that is taken, under one that nobody else has."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._sink = open_sink(self.folder / f"{first.writer}.jsonl")
-        except OSError as error:
+            try:
+                sink = open_sink(self.folder / f"{first.writer}.jsonl")
+            except FileExistsError:
+                first = msgspec.structs.replace(first, writer=new_writer_id())
+                sink = open_sink(self.folder / f"{first.writer}.jsonl")
+            try:
+                sink.append(encode(first))
+            except BaseException:
+                sink.abandon()
+                sink.path.unlink(missing_ok=True)
+                raise
+        except Exception as error:
+            self._why_not = error
             self.fault(error)
             return
         self.first = first
-        self.tell(first)
-        threading.Thread(target=self._keep_synced, args=(self._sink,), name="provml-sync", daemon=True).start()
+        self._sink, self._dirty = sink, True
+        if "multiprocessing.util" in sys.modules:
+            self._watch_worker()
+        thread = threading.Thread(target=self._keep_synced, args=(sink, self._ended), name="provml-sync", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads: then the kernel decides when the disk gets it
+            return
+        self._thread = thread
 
     def _after_fork(self) -> None:
         """In a forked child: a journal of its own, begun when it first has something to say."""
-        self.lock = threading.Lock()
-        self._sink = None
-        self._forked = not self._ended.is_set()
-        self._ended = threading.Event()
-
-    _forked = False
+        sink, ended = self._sink, self._ended.is_set()
+        self._begin()
+        self._forked = not ended
+        if ended:
+            self._ended.set()
+        if sink is not None:
+            with contextlib.suppress(OSError, ValueError, BufferError):
+                sink.abandon()
 
     def _reopen(self) -> None:
         self._forked = False
-        self.faults = 0
-        began = {"writer": new_writer_id(), "t": time.time(), "main": False, "pid": os.getpid()}
-        self._open(msgspec.structs.replace(self.first, **began))
+        began = {"writer": new_writer_id(), "t": time.time(), "main": False}
+        self._open(msgspec.structs.replace(self.first, **began, pid=os.getpid(), born=process.born()))
+
+    def _watch_worker(self) -> None:
+        """A worker of `multiprocessing` leaves without atexit, and what it was sent may arrive before it is one."""
+        from multiprocessing import parent_process, util
+
+        util.register_after_fork(self, Writer._watch_worker)
+        if parent_process() is not None:
+            util.Finalize(None, self._end_child, exitpriority=10)
+
+    def _end_child(self) -> None:
+        self.close(event.End(time.time(), *process.ending(sys.exc_info()[1])))
+
+    @property
+    def suffix(self) -> str:
+        """What sets this writer's places in the run apart from those of others; nothing for the first main one."""
+        with self.lock:
+            if self._forked:
+                self._reopen()
+        name = self.first.writer
+        if name == MAIN:
+            return ""
+        return "@" + (name.removeprefix(RANK) if name.startswith(RANK) else "-".join(name.rsplit("-", 2)[-2:]))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more can be told."""
+        return self._ended.is_set()
 
     # ---- writing
 
-    def tell(self, what: event.Event) -> None:
+    def tell(self, what: event.Event, last: bool = False) -> None:
         """Append one event; when this returns, the event outlives the process."""
         try:
-            line = event.encode(what)
+            try:
+                line = encode_bare(what) + b"\n"
+            except UnicodeEncodeError:
+                line = encode(what)
             with self.lock:
-                if self._sink is None:
-                    if not self._forked:
-                        return
-                else:
-                    self._sink.append(line)
-                    self._dirty = True
+                if self._busy:  # a signal's handler came in between
+                    self._waiting.append(line)
                     return
-            self._reopen()
-            self.tell(what)
+                if self._sink is None:
+                    self._make_ready()
+                self._busy = True
+                try:
+                    self._sink.append(line, last)  # type: ignore[union-attr]  # made ready
+                finally:
+                    self._busy = False
+                self._dirty = True
+            if self._waiting or self._later is not None:
+                self._catch_up()
         except Exception as error:
             self.fault(error)
 
+    def _catch_up(self) -> None:
+        """Write what signal handlers said meanwhile, and raise what went wrong in the thread beside."""
+        with self.lock:
+            while self._waiting and self._sink is not None:
+                self._sink.append(self._waiting.pop(0))
+        self._raise_later()
+
+    def _make_ready(self) -> None:
+        """There is no file: in a forked child make one, else say why there is none."""
+        if self._forked:
+            self._reopen()
+        if self._sink is None:
+            reason = self._why_not or RuntimeError("the run has ended, nothing more is recorded of it")
+            raise reason.with_traceback(None)
+
     def fault(self, error: Exception) -> None:
         """Count what went wrong in capture; log the first; raise where strict."""
-        self.faults += 1
-        if self.faults == 1:
-            LOG.warning(
-                "provml cannot record (%s: %s); the training goes on, this is said once", type(error).__name__, error
-            )
-            self._first_fault = f"{type(error).__name__}: {error}"
+        if error is not self._raised or not self.strict:
+            self._count(error)
         if self.strict:
+            self._raised = error
             raise error
 
-    _first_fault = ""
-
-    def _keep_synced(self, sink: MappedFile | WrittenFile) -> None:
-        while not self._ended.wait(SYNC_SECONDS):
-            if self._sink is not sink:
-                return
-            if self._dirty:
-                self._dirty = False
-                with contextlib.suppress(OSError, ValueError):
-                    sink.sync()
-
-    def close(self, last: event.End | None) -> None:
-        """Write the last event and let the disk keep all."""
-        if self._ended.is_set():
-            return
-        if self.faults and last is not None:
-            self.tell(event.Fault(self.faults, self._first_fault))
-        if last is not None:
-            self.tell(last)
-        self._ended.set()
+    def _count(self, error: Exception) -> None:
         with self.lock:
-            sink, self._sink = self._sink, None
-        if sink is not None:
+            self.faults += 1
+            if self._first_fault:
+                return
+            self._first_fault = f"{type(error).__name__}: {error}"[:500]
+        import logging
+
+        said = "provml cannot record (%s); the training goes on, this is said once"
+        logging.getLogger("provml").warning(said, self._first_fault)
+
+    # ---- the disk, off the training's thread
+
+    def _keep_synced(self, sink: WrittenFile, ended: threading.Event) -> None:
+        alive = time.monotonic()
+        while not ended.wait(SYNC_SECONDS):
             try:
-                sink.close()
-            except OSError as error:
-                self.fault(error)
+                if sink.is_gone():
+                    self._lose(sink)
+                    break
+                if self._dirty:
+                    self._dirty = False
+                    sink.sync()
+                if time.monotonic() - alive > ALIVE_SECONDS:
+                    alive = time.monotonic()
+                    sink.touch()
+            except Exception as error:
+                self._fault_later(error)
+        try:
+            sink.close()
+        except Exception as error:
+            self._fault_later(error)
+
+    def _lose(self, sink: WrittenFile) -> None:
+        """The journal was removed: from now on every event is a fault."""
+        error = FileNotFoundError(f"{sink.path} was removed while it was written to")
+        with self.lock:
+            self._sink, self._why_not = None, error
+        self._fault_later(error)
+
+    def _fault_later(self, error: Exception) -> None:
+        """A fault in the thread beside: where strict, the next verb raises it."""
+        self._count(error)
+        self._later = error
+
+    def _raise_later(self) -> None:
+        error, self._later = self._later, None
+        if self.strict and error is not None:
+            self._raised = error
+            raise error
+
+    # ---- the end
+
+    def close(self, last: event.End) -> None:
+        """Write the last event and let the disk keep all."""
+        with self.lock:
+            if self._ended.is_set():
+                return
+            if self._forked:  # a child that said nothing
+                self._forked = False
+                self._ended.set()
+                return
+        try:
+            if self._sink is not None:
+                if self._sink.is_gone():
+                    self.fault(FileNotFoundError(f"{self._sink.path} was removed while it was written to"))
+                if self.faults:
+                    self.tell(event.Fault(self.faults, self._first_fault), last=True)
+                self.tell(last, last=True)
+        finally:
+            with self.lock:
+                sink, self._sink = self._sink, None
+                self._ended.set()
+            if self._thread is not None:
+                self._thread.join(LAST_SECONDS)
+            elif sink is not None:
+                try:
+                    sink.close()
+                except OSError as error:
+                    self._fault_later(error)
+        self._raise_later()
+
+
+MAIN = "main"
+RANK = "rank-"
 
 
 def new_writer_id() -> str:
     """A name for a journal file: host, process, and something that no other has."""
-    host = "".join(c if c.isalnum() else "-" for c in platform.node())[:24] or "host"
-    return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
+    host = "".join(c if c.isascii() and c.isalnum() else "-" for c in process.host())[:24] or "host"
+    return f"{host}-{os.getpid()}-{os.urandom(3).hex()}"
 
 
 _ALL: weakref.WeakSet[Writer] = weakref.WeakSet()

@@ -36,7 +36,7 @@ def test_the_code_on_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.syspath_prepend(tmp_path)
     names: dict[str, object] = {}
     for language, text in blocks(page):
-        if language == "turtle" and (named := re.match(r"# (\S+\.ttl)\n", text)):
+        if language in ("turtle", "yaml") and (named := re.match(r"# (\S+\.(?:ttl|yaml))\n", text)):
             (tmp_path / named[1]).write_text(text)
         elif language == "python":
             exec(compile(text, str(page), "exec"), names)

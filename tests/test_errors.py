@@ -23,6 +23,8 @@ EXAMPLES = [
     errors.NoSuchNode("http://example.org/x"),
     errors.NoSuchRun("x", ("a", "b"), ambiguous=True),
     errors.BrokenQuery("line 3"),
+    errors.NoSuchQuery("q99", ("q9",)),
+    errors.WrongParameter("q1", "epoch", "ten", "a whole number", "Give epoch as a whole number."),
     errors.ForkedStore(),
     errors.OntologyError("is broken", "Mend it.", file="a.ttl", line=3),
     errors.StaleFiles(("a.py",), "provml compile"),

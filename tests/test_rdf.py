@@ -20,7 +20,7 @@ from rdflib.namespace import OWL, RDF, RDFS, XSD
 from strategies import EX, VOCABULARY, Sample, directed, iris, things
 
 from provml import rdf
-from provml.errors import NoSuchNode, NotAnIRI, WrongType, WrongValue
+from provml.errors import MissingField, NoSuchNode, NotAnIRI, WrongType, WrongValue
 from provml.field import Field
 from provml.things import CLASSES, RDF_TYPE, Thing
 from provml.values import IRI, Literal, Text
@@ -296,6 +296,47 @@ def test_things_come_from_anything_that_iterates(follow: bool):
     assert rdf.ntriples([]) == rdf.nquads([], graph=EX) == b""
 
 
+@pytest.mark.parametrize("write", [rdf.ntriples, rdf.nquads, rdf.triples, rdf.reachable], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("options", [{}, {"follow": True}], ids=["alone", "followed"])
+@pytest.mark.parametrize(
+    ("given_", "advice"),
+    [
+        ("x", "Make one with a class"),
+        (b"x", "Make one with a class"),
+        (3, "Make one with a class"),
+        (None, "Make one with a class"),
+        ([1], "Make one with a class"),
+        (["x"], "Make one with a class"),
+        ([Entity(f"{EX}a"), None], "Make one with a class"),
+        ([[Entity(f"{EX}a")]], "Give them in one flat list"),
+        ({"a": 1}.items(), "Give them in one flat list"),
+        (NODE, "Make a thing with this IRI"),
+        ([NODE], "Make a thing with this IRI"),
+    ],
+    ids=repr,
+)
+def test_only_things_are_written(write: Any, options: dict[str, bool], given_: object, advice: str):
+    if write is rdf.reachable:
+        options = {}
+    with pytest.raises(WrongType, match=rf"^rdf\.{write.__name__} takes a thing, or several in a list, not .*{advice}"):
+        list(write(given_, **options))
+
+
+def test_an_error_of_who_gives_the_things_is_left_alone():
+    def broken() -> Iterable[Thing]:
+        yield Entity(f"{EX}a")
+        raise AttributeError("mine")
+
+    for follow in (False, True):
+        with pytest.raises(AttributeError, match="mine"):
+            rdf.ntriples(broken(), follow=follow)
+
+
+def test_one_thing_reaches_what_it_refers_to():
+    entity = Entity(f"{EX}a", was_generated_by=Activity(f"{EX}b"))
+    assert [thing.iri for thing in rdf.reachable(entity)] == [f"{EX}a", f"{EX}b"]
+
+
 def test_also_writes_nodes_for_iris_and_things_and_literals_for_scalars():
     thing = Thing(f"{EX}a", also={f"{EX}p": [NODE, Entity(f"{EX}e"), "text", 3, Text("x", "en")]})
     objects = {triple.object for triple in rdf.triples(thing)}
@@ -426,6 +467,72 @@ def test_a_graph_that_says_what_a_class_refuses_is_refused(said: str, error: typ
         rdf.read(store_of(f"ex:a {said} ."), f"{EX}a")
     assert caught.value.field.startswith(field)
     assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize("graph", [3, None, "x", b"x", [1], Entity(f"{EX}a")], ids=repr)
+def test_a_graph_to_read_from_is_one_of_pyoxigraph(graph: object):
+    with pytest.raises(WrongType, match=r"^rdf\.read takes a Store, a Dataset, or triples of pyoxigraph, not "):
+        rdf.read(graph, f"{EX}a")
+
+
+@pytest.mark.parametrize(
+    ("said", "field", "left", "also"),
+    [
+        ('a prov:Activity ; prov:startedAtTime "yesterday"', "started_at_time", None, ["yesterday"]),
+        ("a prov:Activity ; prov:startedAtTime ex:then", "started_at_time", None, [IRI(f"{EX}then")]),
+        ('a prov:Activity ; prov:used "text", ex:b', "used", (), ["text", IRI(f"{EX}b")]),
+        ("a prov:Entity ; prov:value ex:b", "value", None, [IRI(f"{EX}b")]),
+        ("a prov:Entity ; prov:value 1, 2", "value", None, [1, 2]),
+    ],
+)
+def test_what_breaks_the_ontology_is_read_into_also_when_asked(said: str, field: str, left: object, also: list[object]):
+    store = store_of(f'ex:a {said} ; rdfs:label "A" .')
+    thing = rdf.read(store, f"{EX}a", strict=False)
+    assert (getattr(thing, field), thing.label) == (left, ("A",))
+    assert set(thing.also[IRI(type(thing).FIELDS[field].iri)]) == set(also)
+    assert {ox.Quad(*triple) for triple in rdf.triples(thing)} == set(store)
+
+
+def test_a_node_that_lacks_what_is_required_is_read_when_asked():
+    store = store_of("ex:a a <https://w3id.org/provml#ModelEvaluation> ; prov:value 0.17 .")
+    with pytest.raises(MissingField):
+        rdf.read(store, f"{EX}a")
+    thing = rdf.read(store, f"{EX}a", strict=False)
+    assert (type(thing), thing.value, thing.was_derived_from_attribute) == (ModelEvaluation, Decimal("0.17"), ())
+    assert set(store) <= {ox.Quad(*triple) for triple in rdf.triples(thing)}
+    assert thing.replace(was_derived_from_attribute=NODE).was_derived_from_attribute == (NODE,)
+
+
+def test_a_thing_read_with_what_does_not_fit_is_mended_by_replacing():
+    store = store_of("ex:a a prov:Entity ; prov:value 1, 2 .")
+    thing = rdf.read(store, f"{EX}a", strict=False)
+    with pytest.raises(WrongValue, match="Give value=… instead"):
+        thing.replace(label="A")
+    assert thing.replace(value=1, also=None) == Entity(f"{EX}a", value=1)
+
+
+def test_what_a_property_that_does_not_fit_would_have_implied_is_kept():
+    store = ox.Store()
+    evaluation = ModelEvaluation(f"{EX}v", was_derived_from_attribute=NODE)
+    store.load(
+        rdf.ntriples([evaluation, evaluation.replace(was_derived_from_attribute=IRI(f"{EX}b"))]), ox.RdfFormat.N_TRIPLES
+    )
+    thing = rdf.read(store, f"{EX}v", strict=False)  # two attributes where one is allowed
+    assert thing.was_derived_from_attribute == ()
+    assert set(thing.was_derived_from) == {NODE, IRI(f"{EX}b")}
+    assert {ox.Quad(*triple) for triple in rdf.triples(thing)} == set(store)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@given(things())
+def test_what_keeps_to_the_ontology_is_read_the_same_either_way(thing: Thing):
+    said = list(rdf.triples(thing))
+    assert rdf.read(said, thing.iri, strict=False) == rdf.read(said, thing.iri)
+
+
+def test_a_blank_node_is_refused_either_way():
+    with pytest.raises(WrongType, match="Give the node an IRI first"):
+        rdf.read(store_of("ex:a a prov:Activity ; prov:used [ a prov:Entity ] ."), f"{EX}a", strict=False)
 
 
 def test_facets_hold_for_what_is_read():

@@ -5,11 +5,15 @@ from __future__ import annotations
 import copy
 import inspect
 import math
+import os
 import pickle
 import re
+import subprocess
+import sys
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -115,6 +119,7 @@ REFUSALS = [
         WrongValue,
         "also",
     ),
+    ("also, what is no mapping", lambda: Thing(f"{EX}e", also=[(f"{EX}p", 1)]), WrongType, "also"),
     ("also, a type that is text", lambda: Thing(f"{EX}e", also={RDF_TYPE: "Model"}), WrongType, "also"),
     ("also, what is no scalar", lambda: Thing(f"{EX}e", also={f"{EX}p": object}), WrongType, "also"),
 ]
@@ -191,6 +196,88 @@ def test_a_number_is_widened_where_nothing_is_lost():
     assert (sample.one_decimal, type(sample.one_decimal)) == (Decimal(3), Decimal)
 
 
+class Counted(Thing):
+    """A class whose fields have a minimum or a maximum other than none and one."""
+
+    __slots__ = ()
+    CLASS_IRI = f"{EX}ns#Counted"
+    TYPES = (CLASS_IRI,)
+    OWN_FIELDS = (
+        Field("pair", f"{EX}ns#pair", "thing", least=2, most=2, ranges=((str(Entity.CLASS_IRI),),)),
+        Field("three", f"{EX}ns#three", "float", least=3),
+        Field("some", f"{EX}ns#some", "integer", least=2, most=4, limits=(("minInclusive", 0),)),
+        Field("signs", f"{EX}ns#signs", "text", least=2, choices=("A", "B", "C")),
+        Field("single", f"{EX}ns#single", "integer", least=1, most=1),
+        Field("sign", f"{EX}ns#sign", "text", least=1, most=1, choices=("A", "B")),
+        Field("never", f"{EX}ns#never", "thing", most=0),
+        Field("any_moments", f"{EX}ns#moments", "any", least=2),
+    )
+    FULL: ClassVar[dict[str, Any]] = {
+        "pair": [NODE, Entity(f"{EX}e")], "three": [1.0, 2.0, math.nan], "some": [1, 2], "signs": ["A", "B"],
+        "single": 1, "sign": "A", "any_moments": [1, 1.0],
+    }  # fmt: skip
+
+    def __init__(self, iri: str, *, also: Any = None, **values: Any) -> None:
+        self._keep(iri, values, also)
+
+
+COUNTS = [
+    ("pair", NODE, "exactly 2 of: Entity or an IRI"),
+    ("pair", Entity(f"{EX}e"), "exactly 2 of: Entity or an IRI"),
+    ("pair", [NODE, NODE], "exactly 2 of: Entity or an IRI"),
+    ("pair", [NODE, Entity(NODE, value=3)], "exactly 2 of: Entity or an IRI"),
+    ("pair", [NODE, Entity(f"{EX}e"), Entity(f"{EX}f")], "exactly 2 of: Entity or an IRI"),
+    ("three", 1.5, "at least 3 of: a number (float)"),
+    ("three", [1, 1.0, 2.0, 2.0], "at least 3 of: a number (float)"),
+    ("three", [math.nan, math.nan, math.nan], "at least 3 of: a number (float)"),
+    ("some", 3, "2 to 4 of: a whole number (int) of at least 0"),
+    ("some", range(5), "2 to 4 of: a whole number (int) of at least 0"),
+    ("signs", "A", "at least 2 of: 'A', 'B', 'C'"),
+    ("signs", ["A", "A"], "at least 2 of: 'A', 'B', 'C'"),
+    ("single", [1, 2], "exactly one value: a whole number (int)"),
+    ("single", [], "exactly one value: a whole number (int)"),
+    ("sign", ["A", "B"], "exactly one of 'A', 'B'"),
+    ("never", NODE, "no value"),
+    ("never", [NODE], "no value"),
+    ("never", 3, "no value"),
+    ("any_moments", 0.5, "at least 2 of: a scalar (number, text, bool, datetime, …)"),
+    (
+        "any_moments",
+        [datetime(2024, 1, 1, 12, tzinfo=UTC), datetime(2024, 1, 1, 14, tzinfo=timezone(timedelta(hours=2)))],
+        "at least 2 of: a scalar (number, text, bool, datetime, …)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "expected"), COUNTS)
+def test_too_few_or_too_many_different_values_are_refused_and_the_text_says_how_many(
+    field: str, value: object, expected: str
+):
+    assert Counted(f"{EX}c", **Counted.FULL)
+    with pytest.raises(WrongType, match=re.escape(f"Counted.{field} takes {expected}, not ")) as caught:
+        Counted(f"{EX}c", **{**Counted.FULL, field: value})
+    assert re.search(r"\. (Give (at least|no more than) |Leave it out)", str(caught.value))
+
+
+def test_a_value_given_twice_counts_once():
+    kept = Counted(f"{EX}c", **{**Counted.FULL, "some": [1, 2, 3, 4, 4, 4], "single": [1, 1]})
+    assert set(kept.some) == {1, 2, 3, 4}
+    assert kept == Counted(f"{EX}c", **{**Counted.FULL, "some": [1, 2, 3, 4]})
+
+
+def test_a_field_left_out_is_missed_in_the_same_words():
+    with pytest.raises(
+        MissingField, match=r"Counted\.pair takes exactly 2 of: Entity or an IRI, not nothing\. Give pair="
+    ):
+        Counted(f"{EX}c", **{name: value for name, value in Counted.FULL.items() if name != "pair"})
+    with pytest.raises(
+        MissingField, match=r"takes exactly one EvaluationMeasure or an IRI, not nothing\. Give was_der"
+    ):
+        ModelEvaluation(f"{EX}v")  # type: ignore[call-arg]
+    with pytest.raises(WrongType, match=r"takes exactly one EvaluationMeasure or an IRI, not "):
+        ModelEvaluation(f"{EX}v", was_derived_from_attribute=[NODE, IRI(f"{EX}other")])
+
+
 def test_a_subclass_and_an_iri_stand_for_a_class():
     measure = EvaluationMeasure(f"{EX}loss")
     assert ModelEvaluation(f"{EX}v", was_derived_from_attribute=measure).was_derived_from_attribute == (measure,)
@@ -235,6 +322,8 @@ def test_a_field_that_was_not_given_reads_as_nothing():
     assert entity.also == {}
     with pytest.raises(AttributeError, match=r"has no field 'loss'; it has .*value"):
         entity.loss  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"did you mean 'value'\?"):
+        entity.valeu  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_a_thing_does_not_change():
@@ -271,8 +360,10 @@ def test_replacing_makes_a_new_thing_that_is_checked_like_any():
         first.replace(status="DONE")
     with pytest.raises(MissingField):
         first.replace(section_index=None)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="no field 'nothing'; it has"):
         first.replace(nothing=1)
+    with pytest.raises(TypeError, match=r"no field 'statu'; did you mean 'status'\?$"):
+        first.replace(statu="FINISHED")
 
 
 @settings(max_examples=200)
@@ -377,3 +468,58 @@ def test_a_retired_name_still_works_with_a_warning():
         assert provml.BaseLearningExecution is provml.BaseLearningStageExecution
     with pytest.raises(AttributeError, match="no attribute 'NoSuchClass'"):
         provml.NoSuchClass  # type: ignore[attr-defined]  # noqa: B018
+
+
+# ---- what type checkers see
+
+CHECKED = """
+import numpy as np
+from provml.values import IRI, BoolLike, FloatLike, IntLike
+from provml.vocab import Activity, Entity, TrainingExecution
+
+class Own(Entity, init=False):
+    __slots__ = ()
+
+run = TrainingExecution("urn:run", was_derived_from_data_transformation=IRI("urn:plan"), elapsed_seconds=3)
+run.elapsed_seconds = 3.0  # wrong
+run.used = ()  # wrong
+run.iri = IRI("urn:b")  # wrong
+run.label = ("a",)  # wrong
+run.also = {}  # wrong
+Own("urn:own", value=3).value = 4  # wrong
+run.nothing = 3  # wrong
+del run.nothing  # wrong
+run.replace(elapsed_seconds=4.0).elapsed_second  # wrong
+seconds: float | None = run.replace(elapsed_seconds=4.0).elapsed_seconds
+
+def take(number: FloatLike, count: IntLike, truth: BoolLike) -> None: ...
+
+zeros = np.zeros(3)
+take(np.float32(0.1), np.int64(3), np.bool_(True))
+take(np.mean(zeros), np.argmax(zeros), zeros[0] == 0)
+take(0.1, 3, True)
+take(3, True, np.bool_(False))
+take(zeros, 3, True)  # wrong
+take("0.1", 3, True)  # wrong
+take(0.1, np.float32(3), True)  # wrong
+take(0.1, 3, np.int64(1))  # wrong
+Entity("urn:e", value=np.float32(0.1))
+Entity("urn:e", value=np.int64(3))
+Entity("urn:e", value=np.bool_(True))
+Entity("urn:e", value=np.datetime64("2026-01-01"))
+Entity("urn:e", value=zeros)  # wrong
+Entity("urn:e", value=object())  # wrong
+"""
+
+
+def test_type_checkers_see_fields_that_are_read_only_and_take_numpy_scalars(tmp_path: Path):
+    (tmp_path / "checked.py").write_text(CHECKED)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--follow-imports=silent", "checked.py"]
+    environment = {**os.environ, "MYPYPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    said = {int(line) for line in re.findall(r"^checked\.py:(\d+): error", done.stdout, re.M)}
+    wrong = {n for n, line in enumerate(CHECKED.split("\n"), 1) if "# wrong" in line}
+    assert said == wrong, done.stdout + done.stderr
+    for n, line in enumerate(CHECKED.split("\n"), 1):
+        if n in wrong and " = " in line and "nothing" not in line:
+            assert re.search(rf"^checked\.py:{n}: error: Property .* is read-only", done.stdout, re.M)

@@ -1,6 +1,8 @@
 """Ontology in, files out: typed Python modules, SHACL shapes, a JSON-LD context and vocabulary pages.
 
+    place       where in a text a term stands
     source      files and their imports, as read
+    language    the words of RDF, RDFS, OWL and XML Schema
     expression  what OWL says with blank nodes about classes
     datarange   what it says about data
     naming      Python names for terms
@@ -8,7 +10,7 @@
     terms       which of them there are
     linking     what follows for them
     fields      which fields a class has
-    python, shapes, context, pages     a schema as text
+    python, shapes, context, pages, picture     a schema as text
     output      which files, and whether they are stale
 
 Data flows down that list; only `output` writes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from provml.compiler.schema import Schema
 from provml.compiler.source import RDF, RDFS, XSD, Source, split
@@ -12,7 +12,7 @@ PLAIN = (None, XSD + "string", RDF + "langString", RDF + "PlainLiteral")
 """Datatypes that a JSON value needs no word about."""
 
 
-def context(schema: Schema, sources: Iterable[Source], origin: Mapping[str, str]) -> str:
+def context(schema: Schema, sources: Iterable[Source], origin: str) -> str:
     """The context of some sources; of two terms with the same local name, the later source's has it.
 
     A term called like a prefix or like one of the context's own words has no short name: its prefix names it.
@@ -37,7 +37,10 @@ def context(schema: Schema, sources: Iterable[Source], origin: Mapping[str, str]
     short = {name: term for name, term in sorted(terms.items()) if name and name[0] != "@"}
     listed = {**short, **dict(sorted(prefixes.items())), **own}
     ordered = {name: listed[name] for name in (*own, *sorted(prefixes.keys() - own), *short)}
-    return json.dumps({**origin, "@context": ordered}, indent=2, ensure_ascii=False) + "\n"
+    key = "_generated_by"  # beside the context, and no term of it: processors that read the file leave it alone
+    while key in ordered:
+        key = f"_{key}"
+    return json.dumps({key: origin, "@context": ordered}, indent=2, ensure_ascii=False) + "\n"
 
 
 def _prefix(iri: str) -> object:

@@ -32,15 +32,30 @@ def fill(schema: Schema) -> None:
             above = (schema.classes[parent].fields.get(spec.prop.name) for parent in cls.parents)
             spec.required = spec.least > 0 and (not below or any(one and one.required for one in above))
         stand_ins[iri] = type(cls.name, tuple(stand_ins[p] for p in cls.parents) or (object,), {"iri": iri})
+        uppers = [schema.classes[vars(base)["iri"]] for base in stand_ins[iri].__mro__[1:-1]]
         inherited: dict[str, FieldSpec] = {}
-        for base in reversed(stand_ins[iri].__mro__[1:-1]):
-            upper = schema.classes[base.iri]  # type: ignore[attr-defined]  # every stand-in has it
+        for upper in reversed(uppers):
             inherited.update({name: upper.fields[name] for name in upper.own})
         cls.own = tuple(sorted(name for name, spec in cls.fields.items() if inherited.get(name) != spec))
+        seen = set(cls.own)
+        for upper in uppers:
+            rest = tuple(name for name in upper.own if name not in seen)
+            cls.inherited += ((upper.iri, rest),) if rest else ()
+            seen.update(rest)
+        _note_impossible(schema, cls)
     _note_restrictions(schema)
     for prop in schema.properties.values():
         if not takers[prop.iri]:
             schema.note(prop.source, prop.iri, "no compiled class is in its domain; give it with also={…}")
+
+
+def _note_impossible(schema: Schema, cls: ClassTerm) -> None:
+    """Say where a class asks for more values than it allows, unless a class above has the same to answer for."""
+    for name, spec in cls.fields.items():
+        above = (schema.classes[parent].fields.get(name) for parent in cls.parents)
+        if spec.impossible and not any(one and one.impossible for one in above):
+            text = f"at least {spec.least} and at most {spec.upper} are asked for; nothing can be such a {cls.name}"
+            schema.note(cls.source, cls.iri, f"{split(spec.prop.iri)[1]}: {text}")
 
 
 def _takers(schema: Schema, prop: PropertyTerm) -> frozenset[str]:

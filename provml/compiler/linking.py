@@ -123,6 +123,13 @@ def _link_disjoint(schema: Schema) -> None:
             pairs |= {(a, b) for a in inside for b in inside if a != b}
     for a, b in sorted(pairs):
         schema.classes[a].disjoint = (*schema.classes[a].disjoint, b)
+    for iri, cls in schema.kept():
+        for a, b in sorted(pairs):
+            both = {a, b} <= cls.ancestors
+            if a < b and both and not any({a, b} <= schema.classes[x].ancestors for x in cls.parents):
+                here, there = schema.classes[a].name, schema.classes[b].name
+                text = f"lies in {here} and in {there}, which exclude each other; nothing can be one"
+                schema.note(cls.source, iri, text)
 
 
 def _note_unheard(schema: Schema, terms: Mapping[str, Term], predicates: tuple[str, ...]) -> None:

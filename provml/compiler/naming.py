@@ -12,7 +12,8 @@ from provml.things import Thing
 # Names that a generated module uses for itself, and Python's own, written down because `dir(builtins)` differs between
 # versions and inside notebooks.
 _IN_MODULES = """
-    Any ClassVar Decimal Field IRI Iterable Literal Mapping OneOf PurePath Scalar TYPE_CHECKING Text Thing annotations
+    Any BoolLike ClassVar Decimal Field FloatLike IRI IntLike Iterable Kept Literal Mapping OneOf PurePath Scalar
+    TYPE_CHECKING Text Thing annotations
     _RENAMED date datetime time timedelta renamed prov mls provlake provml dl
 """
 

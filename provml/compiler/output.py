@@ -17,7 +17,7 @@ from provml.compiler.fields import fill
 from provml.compiler.linking import link_classes, link_properties
 from provml.compiler.naming import identifier
 from provml.compiler.pages import PageWriter, index_page, title
-from provml.compiler.python import PACKAGE, ModuleWriter
+from provml.compiler.python import PACKAGE, ModuleWriter, alias_table
 from provml.compiler.schema import Schema
 from provml.compiler.shapes import ShapeWriter
 from provml.compiler.source import OURS, Source, bundled, load
@@ -84,26 +84,33 @@ def own_files() -> tuple[Files, list[str]]:
         files[Path(f"docs/vocabulary/{name}.svg")] = page.picture()
     files[Path("docs/vocabulary/index.md")] = index_page(pages, markup)
     files[Path("provml/vocab/__init__.py")] = _front(schema, modules, comment)
-    files[Path("ontologies/context.jsonld")] = context(schema, sources, {"generated": origin})
+    files[Path("ontologies/context.jsonld")] = context(schema, sources, origin)
     return files, [str(note) for note in schema.notes]
 
 
 def _front(schema: Schema, modules: Mapping[Source, str], comment: str) -> str:
-    """`provml.vocab` itself: every class by its name, the modules for the rest."""
+    """`provml.vocab` itself: every class by its name, the modules for the rest; retired ones stay out of `__all__`."""
     names: dict[str, str] = {}
+    retired: set[str] = set()
+    aliases: dict[str, str] = {}
     for source, module in modules.items():
         if module not in APART:
-            names.update({cls.name: module for _, cls in schema.kept() if cls.source is source})
+            classes = [cls for _, cls in schema.kept() if cls.source is source]
+            names.update({cls.name: module for cls in classes})
+            retired.update(cls.name for cls in classes if cls.deprecated)
+            aliases.update({alias: cls.name for cls in classes for alias in cls.aliases})
             names.update({one.name: module for one in schema.individuals.values() if one.source is source})
-    lines = [
-        f'{comment}# ruff: noqa\n"""The vocabulary: typed classes for all that the ontologies can say."""\n',
-        "from provml.vocab import dl, mls, prov, provlake, provml",
-    ]
+    aliases = {alias: name for alias, name in aliases.items() if alias not in names}
+    lines = [f'{comment}# ruff: noqa\n"""The vocabulary: typed classes for all that the ontologies can say."""\n']
+    lines += ["from typing import TYPE_CHECKING\n", "from provml.things import renamed"] if aliases else []
+    lines.append("from provml.vocab import dl, mls, prov, provlake, provml")
     for module in sorted(set(names.values())):
         inside = sorted(name for name, home in names.items() if home == module)
-        lines.append(f"from provml.vocab.{module} import (\n" + "".join(f"    {name},\n" for name in inside) + ")")
-    exported = sorted({*names, *modules.values()})
+        listed = (f"    {name} as {name},\n" if name in retired else f"    {name},\n" for name in inside)
+        lines.append(f"from provml.vocab.{module} import (\n{''.join(listed)})")
+    exported = sorted({*names, *modules.values()} - retired)
     lines.append("\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in exported) + "]")
+    lines += ["", alias_table(aliases)] if aliases else []
     return "\n".join(lines) + "\n"
 
 
@@ -128,7 +135,7 @@ def user_files(
     if shapes is not None:
         texts.append((shapes, ShapeWriter(schema, compiled).text(comment)))
     if jsonld is not None:
-        texts.append((jsonld, context(schema, schema.sources, {"generated": origin})))
+        texts.append((jsonld, context(schema, schema.sources, origin)))
     if docs is not None:
         names = {source: source.path.stem for source in compiled}
         for source in compiled:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from html import escape
 
-from provml.compiler.python import ModuleWriter, quote
+import pyoxigraph as ox
+
+from provml.compiler.picture import draw
+from provml.compiler.python import ModuleWriter, first_sentence, quote
 from provml.compiler.schema import ClassTerm, FieldSpec, PropertyTerm, Schema
 from provml.compiler.source import DCTERMS, RDFS, Source, split
-
-COLOURS = {"prospective": ("#dbeafe", "#1e3a8a"), "retrospective": ("#1e3a8a", "#ffffff"), None: ("#f1f5f9", "#0f172a")}
-ROW, STEP, PAD = 26, 22, 12
 
 
 class PageWriter:
@@ -36,31 +36,28 @@ class PageWriter:
     def text(self, header: str) -> str:
         """The whole page."""
         where = f"{self.package}{self.schema.modules[self.source]}"
-        lines = [header, f"# {self.title}", "", self.summary, "", f"In Python: `from {where} import …`.", ""]
-        lines += [f"![The classes of {self.title}]({self.names[self.source]}.svg)", ""]
-        lines += ["Light: prospective (what is to be done). Dark: retrospective (what was done). Grey: neither.", ""]
-        lines += ["## Classes", ""]
-        for cls in self.classes:
-            lines += self.class_section(cls)
-        properties = sorted(
-            (p for p in self.schema.properties.values() if p.source is self.source), key=lambda p: p.iri
-        )
-        lines += ["## Properties", ""]
-        for prop in properties:
-            lines += self.property_section(prop)
+        parts = [f"{header}\n# {self.title}", self.summary.strip(), f"In Python: `from {where} import …`."]
+        parts.append(f"![The classes of {self.title}]({self.names[self.source]}.svg)")
+        if any(cls.side for cls in self.classes):
+            parts.append("Light: prospective (what is to be done). Dark: retrospective (what was done).")
+        parts += ["## Classes", *(part for cls in self.classes for part in self.class_section(cls))]
+        properties = [prop for prop in self.schema.properties.values() if prop.source is self.source]
+        properties.sort(key=lambda prop: prop.iri)
+        parts += ["## Properties"] if properties else []
+        parts += [part for prop in properties for part in self.property_section(prop)]
         individuals = [one for one in self.schema.individuals.values() if one.source is self.source]
         if individuals:
-            lines += ["## Individuals", ""]
+            lines = []
             for one in sorted(individuals, key=lambda x: x.iri):
-                lines += [f"- `{one.name}` (<{one.iri}>): {_line(one.definition)}"]
-            lines.append("")
-        notes = [note for note in self.schema.notes if note.source is self.source]
-        if notes:
-            lines += ["## What the classes leave to a reasoner", "", *(f"- {_line(note.text)}" for note in notes), ""]
-        return "\n".join(lines).rstrip() + "\n"
+                words = _line(one.definition or one.label)
+                lines.append(f"- `{one.name}` (<{one.iri}>){f': {words}' if words else ''}")
+            parts += ["## Individuals", "\n".join(lines)]
+        notes = [f"- {_line(note.text)}" for note in self.schema.notes if note.source is self.source]
+        parts += ["## What the classes leave to a reasoner", "\n".join(notes)] if notes else []
+        return "\n\n".join(part for part in parts if part) + "\n"
 
     def class_section(self, cls: ClassTerm) -> list[str]:
-        lines = [f"### {cls.name}", "", cls.definition, ""]
+        parts = [f"### {cls.name}", cls.definition.strip()]
         facts = [f"`{cls.iri}`"]
         if cls.side:
             facts.append(cls.side)
@@ -69,21 +66,26 @@ class PageWriter:
         if cls.parents:
             facts.append("a " + ", ".join(self.link(x) for x in cls.parents))
         if cls.aliases:
-            facts.append("also called " + ", ".join(f"`{x}`" for x in cls.aliases))
+            names = ", ".join(f"`{x}`" for x in cls.aliases)
+            facts.append(f"also called {names}, which can be imported and warns")
         if cls.disjoint:
             facts.append("never " + ", ".join(self.link(x) for x in cls.disjoint))
         if cls.matches:
-            facts.append(
-                "close to "
-                + ", ".join(f"`{split(x)[0].split('/')[-1].rstrip('#')}:{split(x)[1]}`" for x in cls.matches)
-            )
-        lines += [" · ".join(facts), ""]
-        lines += [line for example in cls.examples for line in _example(example)]
+            facts.append("close to " + ", ".join(self.term(x) for x in cls.matches))
+        parts.append(" · ".join(facts))
+        parts += [self.example(example) for example in cls.examples]
         if cls.own:
-            lines += ["| field | takes | |", "|---|---|---|"]
-            lines += [self.field_row(name, cls.fields[name]) for name in cls.own]
-            lines.append("")
-        return lines
+            rows = [self.field_row(name, cls.fields[name]) for name in cls.own]
+            parts.append("\n".join(["| field | takes | |", "|---|---|---|", *rows]))
+        groups = [
+            f"from {self.link(iri)}: {', '.join(self.field_name(name, cls.fields[name]) for name in names)}"
+            for iri, names in cls.inherited
+        ]
+        parts += [f"Also has, {'; '.join(groups)}."] if groups else []
+        return parts
+
+    def field_name(self, name: str, spec: FieldSpec) -> str:
+        return f"`{name}` (**required**)" if spec.required else f"`{name}`"
 
     def field_row(self, name: str, spec: FieldSpec) -> str:
         least, most = spec.least, spec.upper
@@ -99,7 +101,8 @@ class PageWriter:
             takes = f"one of {', '.join(quote(choice) for choice in spec.data.choices)}"
         else:
             takes = self.types.value_type(spec, given=False).replace(" | IRI", "").replace("|", "or")
-        return f"| `{name}` | {_code(takes)}, {count} | {_cell(spec.prop.definition)} |"
+        must = ", **required**" if spec.required else ""
+        return f"| `{name}` | {_code(takes)}, {count}{must} | {_cell(spec.prop.definition)} |"
 
     def property_section(self, prop: PropertyTerm) -> list[str]:
         facts = [f"`{prop.iri}`"]
@@ -110,11 +113,28 @@ class PageWriter:
         elif prop.data.datatype:
             facts.append(f"to `{split(prop.data.datatype)[1]}`")
         if prop.supers:
-            facts.append("written with " + ", ".join(f"`{split(x)[1]}`" for x in prop.supers))
+            facts.append("written with " + ", ".join(self.term(x) for x in prop.supers))
         if prop.inverse:
-            facts.append(f"inverse of `{split(prop.inverse)[1]}`, which is written too")
-        lines = [f"### {split(prop.iri)[1]}", "", prop.definition, "", " · ".join(facts), ""]
-        return lines + [line for example in prop.examples for line in _example(example)]
+            facts.append(f"inverse of {self.term(prop.inverse)}, which is written too")
+        if prop.deprecated:
+            facts.insert(1, "**deprecated**")
+        parts = [f"### {split(prop.iri)[1]} (property)", prop.definition.strip(), " · ".join(facts)]
+        return parts + [self.example(example) for example in prop.examples]
+
+    def example(self, example: str) -> str:
+        """An example as code where it is Turtle, with the prefixes of its file and `ex:`; else as a quotation."""
+        if "```" not in example and _is_turtle(example, {"ex": "http://example.org/", **self.source.prefixes}):
+            return f"```turtle\n{example.strip()}\n```"
+        return "\n".join(f"> {line}".rstrip() for line in f"Example: {example.strip()}".splitlines())
+
+    def term(self, iri: str) -> str:
+        """A term as code, with its prefix."""
+        namespace, local = split(iri)
+        for source in (self.source, *self.schema.sources):
+            for name, value in source.prefixes.items():
+                if value == namespace and name:
+                    return f"`{name}:{local}`"
+        return f"`{local if namespace == split(self.source.iri or '')[0] else iri}`"
 
     def link(self, iri: str) -> str:
         cls = self.schema.classes[self.schema.canonical[iri]]
@@ -124,56 +144,8 @@ class PageWriter:
         return f"[{self.short(iri)}]({page}#{cls.name.lower()})"
 
     def picture(self) -> str:
-        """The class tree as SVG: a row a class, children below and to the right of their parent."""
-        rows: list[tuple[int, ClassTerm, list[str]]] = []
-        inside = {cls.iri for cls in self.classes}
-        above = {c.iri: [p for p in c.parents if p in inside] for c in self.classes}
-        children: dict[str, list[str]] = {}
-        for iri, parents in above.items():
-            children.setdefault(parents[0] if parents else "", []).append(iri)
-
-        def place(iri: str, depth: int) -> None:
-            cls = self.schema.classes[iri]
-            shown = above[iri][0] if above[iri] else ""
-            rows.append((depth, cls, [self.short(p) for p in cls.parents if p != shown]))
-            for child in sorted(children.get(iri, [])):
-                place(child, depth + 1)
-
-        for root in sorted(children.get("", [])):
-            place(root, 0)
-        boxes: list[str] = []
-        lines: list[str] = []
-        last: dict[int, int] = {}
-        width = 0.0
-        for index, (depth, cls, others) in enumerate(rows):
-            x, y = PAD + depth * STEP, PAD + index * ROW
-            fill, ink = COLOURS[cls.side if cls.side in COLOURS else None]
-            wide = 16 + 7.2 * len(cls.name)
-            style = ' stroke-dasharray="3 3"' if cls.deprecated else ""
-            title = escape(cls.definition)
-            boxes.append(
-                f'<g><title>{title}</title><rect x="{x}" y="{y}" width="{wide:.1f}" height="20" rx="4" fill="{fill}" '
-                f'stroke="#94a3b8"{style}/><text x="{x + 8}" y="{y + 14}" fill="{ink}">{escape(cls.name)}</text></g>'
-            )
-            right = x + wide
-            if others:
-                note = f"&lt; {escape(', '.join(others))}"
-                boxes.append(f'<text x="{right + 8:.1f}" y="{y + 14}" class="also">{note}</text>')
-                right += 8 + 6.2 * (2 + len(", ".join(others)))
-            width = max(width, right)
-            if depth:
-                trunk = PAD + (depth - 1) * STEP + 8
-                lines.append(f'<path d="M{trunk} {last[depth - 1] + 20} V{y + 10} H{x}"/>')
-            last[depth] = y
-        height = PAD * 2 + ROW * len(rows)
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + PAD:.0f} {height}" '
-            f'width="{width + PAD:.0f}" height="{height}" role="img">\n'
-            f"<title>The classes of {escape(self.title)}</title>\n"
-            "<style>text{font:12px ui-monospace,Menlo,Consolas,monospace}.also{fill:#64748b;font-size:10.5px}"
-            "path{fill:none;stroke:#94a3b8}</style>\n"
-            f'<rect width="100%" height="100%" fill="#ffffff"/>\n' + "\n".join([*lines, *boxes]) + "\n</svg>\n"
-        )
+        """The class tree as SVG."""
+        return draw(self.schema, self.source, self.title, self.short)
 
     def short(self, iri: str) -> str:
         cls = self.schema.classes[self.schema.canonical[iri]]
@@ -182,9 +154,9 @@ class PageWriter:
 
 
 def title(schema: Schema, source: Source) -> str:
-    """What an ontology calls itself, on one line; without that, the name of its file."""
+    """What an ontology calls itself, on one line; without that, the end of its IRI, or the name of its file."""
     stated = schema.text(source.iri, DCTERMS + "title", RDFS + "label") if source.iri else ""
-    return _line(stated) or source.path.stem
+    return _line(stated) or split((source.iri or "").rstrip("#/:"))[1] or source.path.stem
 
 
 def _line(text: str) -> str:
@@ -202,19 +174,26 @@ def _code(text: str) -> str:
     return f"{marks}{_cell(text)}{marks}"
 
 
-def _example(example: str) -> list[str]:
-    """An example as a quotation, or as code where it is Turtle."""
-    if ";" in example and ":" in example and example.rstrip().endswith(".") and "```" not in example:
-        return ["```turtle", *example.strip().splitlines(), "```", ""]
-    return [f"> {line}".rstrip() for line in f"Example: {example}".splitlines()] + [""]
+def _is_turtle(text: str, prefixes: Mapping[str, str]) -> bool:
+    """Whether a text says something in Turtle, given some prefixes."""
+    known = {name: iri for name, iri in prefixes.items() if re.fullmatch(r"[^<>\"{}|^`\\\s]*", iri)}
+    head = "".join(f"@prefix {name}: <{iri}> .\n" for name, iri in known.items())
+    try:
+        return len(list(ox.parse(head + text, ox.RdfFormat.TURTLE))) > 0
+    except (SyntaxError, ValueError):
+        return False
 
 
 def index_page(pages: list[PageWriter], header: str) -> str:
     """The page that leads to the others."""
-    lines = [header, "# The vocabulary", "", "What can be said, from the general to the particular:", ""]
+    where = "In Python all of it is in `provml.vocab`, but for ML Schema, which is in `provml.vocab.mls`."
+    old = "A name that a page gives as “also called” can be imported from the same places and warns."
+    retired = "So can a class that is deprecated, which `import *` leaves out."
+    lines = [header, "# The vocabulary", "", f"What can be said, from the general to the particular. {where}", ""]
+    lines += [f"{old} {retired}", ""]
     lines += ["| page | classes | properties | |", "|---|---|---|---|"]
     for page in pages:
         count = sum(1 for p in page.schema.properties.values() if p.source is page.source)
-        first = page.summary.split(". ")[0].rstrip(".")
-        lines.append(f"| [{page.title}]({page.names[page.source]}.md) | {len(page.classes)} | {count} | {first}. |")
+        first = first_sentence(page.summary)
+        lines.append(f"| [{page.title}]({page.names[page.source]}.md) | {len(page.classes)} | {count} | {first} |")
     return "\n".join(lines) + "\n"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from provml.compiler.schema import ClassTerm, FieldSpec, Individual, Schema
 from provml.compiler.source import Source
@@ -24,9 +25,17 @@ TYPES = {
     "duration": "timedelta",
     "iri": "IRI",
     "other": "Literal",
-    "any": "Scalar",
+    "any": "Kept",
 }
-GIVEN = {"text": "str | PurePath", "iri": "str", "decimal": "Decimal | int"}
+GIVEN = {
+    "any": "Scalar",
+    "boolean": "BoolLike",
+    "decimal": "Decimal | int",
+    "float": "FloatLike",
+    "integer": "IntLike",
+    "iri": "str",
+    "text": "str | PurePath",
+}
 """What a constructor takes where that is more than what the field reads as."""
 
 
@@ -55,7 +64,8 @@ class ModuleWriter:
         bodies += ["\n".join(self.write_individual(one) for one in individuals)] if individuals else []
         aliases = {alias: cls.name for cls in classes for alias in cls.aliases}
         if aliases:
-            bodies.append(self.write_aliases(aliases))
+            self.names.add("warn")
+            bodies.append(alias_table(aliases))
         exported = sorted({*(cls.name for cls in classes), *(one.name for one in individuals)})
         listed = "".join(f'    "{name}",\n' for name in exported)
         return f"{header}{self.write_imports()}\n\n__all__ = [\n{listed}]\n\n\n" + "\n\n".join(bodies) + "\n"
@@ -87,7 +97,7 @@ class ModuleWriter:
         if "Field" in self.names:
             lines.append("from provml.field import Field")
         lines.append(f"from provml.things import {'Thing, renamed' if 'warn' in self.names else 'Thing'}")
-        values = sorted({"IRI", "Literal", "Scalar", "Text"} & self.names)
+        values = sorted({"BoolLike", "FloatLike", "IRI", "IntLike", "Kept", "Literal", "Scalar", "Text"} & self.names)
         if values:
             lines.append(f"from provml.values import {', '.join(values)}")
         if self.bases:
@@ -132,7 +142,16 @@ class ModuleWriter:
             below = any(cls.iri in other.parents for _, other in self.schema.kept())
             advice = "; make one of its subclasses instead" if below else ""
             parts.append(f"Deprecated: kept so that older queries find it{advice}.")
+        if cls.own:
+            parts.append("\n".join(["Fields:", *(self.field_line(name, cls.fields[name]) for name in cls.own)]))
         return doc("\n\n".join(parts), indent=4)
+
+    def field_line(self, name: str, spec: FieldSpec) -> str:
+        """A field as the docstring of its class lists it, so that `help` and editors show it."""
+        must = " (required)" if spec.required else ""
+        text = f"{name}{must}: {first_sentence(spec.prop.definition) or spec.prop.label}"
+        lines = textwrap.wrap(text, 112, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+        return "\n".join(f"    {line}" for line in lines)
 
     def row(self, name: str, spec: FieldSpec) -> str:
         parts = [quote(name), quote(spec.prop.iri), quote(spec.kind)]
@@ -163,7 +182,8 @@ class ModuleWriter:
 
     def write_init(self, cls: ClassTerm) -> str:
         self.names |= {"Iterable", "Mapping"}
-        ordered = sorted(cls.fields.items(), key=lambda item: (not item[1].required, item[0]))
+        stated = [*cls.own, *(name for _, names in cls.inherited for name in names)]
+        ordered = [(name, cls.fields[name]) for name in sorted(stated, key=lambda name: not cls.fields[name].required)]
         lines = ["    def __init__(", "        self,", "        iri: str,", "        *,"]
         lines += [f"        {name}: {self.given_type(spec)}," for name, spec in ordered]
         lines += [
@@ -188,24 +208,6 @@ class ModuleWriter:
             label = f", label={quote(one.label)}" if one.label else ""
             made = f"{self.reference(one.class_iri, base=True)}({quote(one.iri)}{label})"
         return f"{one.name} = {made}\n{doc(one.definition or one.label or one.name, indent=0)}\n"
-
-    def write_aliases(self, aliases: dict[str, str]) -> str:
-        self.names.add("warn")
-        lines = [f"    {alias} = {name}" for alias, name in sorted(aliases.items())]
-        table = [f'        "{alias}": "{name}",' for alias, name in sorted(aliases.items())]
-        return "\n".join(
-            [
-                "if TYPE_CHECKING:",
-                *lines,
-                "else:",
-                "    _RENAMED = {",
-                *table,
-                "    }",
-                "",
-                "    def __getattr__(name: str) -> object:",
-                "        return renamed(__name__, globals(), _RENAMED, name)",
-            ]
-        )
 
     # ---- types
 
@@ -247,6 +249,23 @@ class ModuleWriter:
         return held if spec.required else f"{held} | None = None"
 
 
+def alias_table(aliases: Mapping[str, str]) -> str:
+    """Retired names of classes: type checkers take them for the class, and at run time they warn."""
+    return "\n".join(
+        [
+            "if TYPE_CHECKING:",
+            *(f"    {alias} = {name}" for alias, name in sorted(aliases.items())),
+            "else:",
+            "    _RENAMED = {",
+            *(f'        "{alias}": "{name}",' for alias, name in sorted(aliases.items())),
+            "    }",
+            "",
+            "    def __getattr__(name: str) -> object:",
+            "        return renamed(__name__, globals(), _RENAMED, name)",
+        ]
+    )
+
+
 def quote(text: str) -> str:
     """Text as a Python literal; what JSON escapes, Python reads the same."""
     return json.dumps(text, ensure_ascii=False)
@@ -259,6 +278,12 @@ def _tuple(items: Iterable[str]) -> str:
 
 def _number(number: float) -> str:
     return repr(number) if math.isfinite(number) else f'float("{number}")'
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a text, on one line."""
+    line = " ".join(text.split())
+    return re.split(r"(?<=[.!?]) (?=[A-Z])", line, maxsplit=1)[0]
 
 
 def doc(text: str, *, indent: int) -> str:

@@ -54,6 +54,11 @@ class FieldSpec:
         """How many values there may be."""
         return 1 if self.one else self.most
 
+    @property
+    def impossible(self) -> bool:
+        """Whether more values are asked for than there may be."""
+        return self.upper is not None and self.least > self.upper
+
 
 @dataclass
 class ClassTerm(Term):
@@ -71,6 +76,8 @@ class ClassTerm(Term):
     restrictions: tuple[Restriction, ...] = ()
     fields: dict[str, FieldSpec] = field(default_factory=dict)
     own: tuple[str, ...] = ()
+    inherited: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The classes above that state its other fields, nearest first, and which."""
 
 
 @dataclass

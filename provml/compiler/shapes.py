@@ -10,6 +10,7 @@ import pyoxigraph as ox
 
 from provml.compiler.schema import ClassTerm, FieldSpec, PropertyTerm, Schema
 from provml.compiler.source import RDF, XSD, Source, split
+from provml.field import LIMITS
 
 SH = "http://www.w3.org/ns/shacl#"
 FACETS = ("minInclusive", "maxInclusive", "minExclusive", "maxExclusive", "minLength", "maxLength")
@@ -129,21 +130,22 @@ class ShapeWriter:
 
     def message(self, cls: ClassTerm, spec: FieldSpec) -> str:
         most = spec.upper
+        number = {1: "one"}
         if spec.least and most == spec.least:
-            count = f"exactly {spec.least}"
+            count = f"exactly {number.get(spec.least, spec.least)}"
         elif spec.least:
-            count = f"at least {spec.least}"
+            count = f"at least {number.get(spec.least, spec.least)}"
         else:
-            count = "only" if most is None else f"at most {most}"
+            count = "any number of" if most is None else f"at most {number.get(most, most)}"
         if spec.prop.is_object:
-            what = " and ".join(" or ".join(self.label(x) for x in sorted(m)) for m in spec.ranges) or "node"
+            what = " and ".join(" or ".join(_a(self.label(x)) for x in sorted(m)) for m in spec.ranges) or "a node"
         elif spec.data.choices:
             what = "one of " + ", ".join(spec.data.choices)
         else:
-            limits = "".join(f", {facet} {bound}" for facet, bound in spec.data.limits)
-            what = f"{split(spec.data.datatype)[1] if spec.data.datatype else 'literal'} value{limits}"
+            limits = "".join(f" {LIMITS[facet][0]} {bound}" for facet, bound in spec.data.limits)
+            what = f"{_a(split(spec.data.datatype)[1] if spec.data.datatype else 'literal')}{limits}"
         who = _a(cls.label)
-        return f"{who[0].upper()}{who[1:]} has for {_quoted(spec.prop)} {count}: {what}."
+        return f"{who[0].upper()}{who[1:]} has {count} {_quoted(spec.prop)}, which is {what}."
 
 
 def _block(lines: list[str]) -> str:

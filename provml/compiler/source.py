@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 import pyoxigraph as ox
 
 from provml import resources
+from provml.compiler.place import Place, in_json, in_turtle, in_xml, line_of
 from provml.errors import OntologyError
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
@@ -101,23 +103,25 @@ class Source:
         """A node whose name, if it is blank, is that of no node of another file."""
         return ox.BlankNode(f"{self.sha256}{node.value}") if isinstance(node, ox.BlankNode) else node
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """What the file's content is known by; line ends do not count."""
         return hashlib.sha256(self.bytes.replace(b"\r\n", b"\n")).hexdigest()
 
-    def line_of(self, iri: str) -> int | None:
-        """The first line that names a term, in full or with a prefix; None where the text does not show it."""
+    @cached_property
+    def places(self) -> list[Place]:
+        """Every mention of a term in the text."""
+        form = FORMATS[self.path.suffix.lower()]
+        if form is ox.RdfFormat.RDF_XML:
+            return in_xml(self.bytes)
         text = self.bytes.decode(errors="replace")
-        namespace, name = split(iri)
-        written = [re.escape(f"<{iri}>"), re.escape(f'"{iri}"'), re.escape(f"<#{name}>"), re.escape(f'"#{name}"')]
-        written += [
-            rf"(?<![\w:.\-]){re.escape(prefix)}:{re.escape(name)}(?![\w\-])"
-            for prefix, ns in self.prefixes.items()
-            if ns == namespace
-        ]
-        found = [match for pattern in written if (match := re.search(pattern, text))]
-        return text.count("\n", 0, min(match.start() for match in found)) + 1 if found else None
+        if form is ox.RdfFormat.JSON_LD:
+            return list(in_json(text, self.prefixes))
+        return list(in_turtle(text))
+
+    def line_of(self, iri: str, predicate: str | None = None, subject: str | None = None) -> int | None:
+        """The line that says something of a term, or where it is an object; None where the text does not show it."""
+        return line_of(self.places, iri, predicate, subject)
 
 
 def _values(nodes: list[Node]) -> tuple[str, ...]:
@@ -186,14 +190,18 @@ def load(paths: Iterable[Path], extra: Iterable[Path] = ()) -> tuple[list[Source
                 needs_ours = True
             elif iri not in here:
                 advice = f"Nothing is fetched: give its file with --import FILE, or import one of {', '.join(OURS)}."
-                line = source.line_of(iri)
+                line = source.line_of(iri, OWL + "imports")
                 raise OntologyError(f"imports <{iri}>, which is not here", advice, file=str(source.path), line=line)
         needs_ours = needs_ours or any(split(node.value)[0] in NAMESPACES for node in _named(source))
     return _in_order(targets), _in_order(extras), [bundled(iri) for iri in OURS] if needs_ours else []
 
 
 def _read_once(paths: Iterable[Path]) -> list[Source]:
-    return [Source(path) for path in {Path(path).resolve(): Path(path) for path in paths}.values()]
+    """Each file once, however often and by whatever name it is given; the first name counts."""
+    once: dict[Path, Path] = {}
+    for path in paths:
+        once.setdefault(Path(path).resolve(), Path(path))
+    return [Source(path) for path in once.values()]
 
 
 def _named(source: Source) -> Iterator[ox.NamedNode]:

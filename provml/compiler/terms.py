@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
 import pyoxigraph as ox
 
+from provml.compiler import language
 from provml.compiler.expression import ANYTHING, members, union
 from provml.compiler.naming import class_name, constant_name, field_name
 from provml.compiler.schema import ClassTerm, Individual, PropertyTerm, Schema
@@ -54,10 +56,18 @@ _SAID_OF_PROPERTIES = (
     OWL + "inverseOf",
     OWL + "equivalentProperty",
 )
+_OTHERS = {
+    RDFS + "Datatype": "a datatype",
+    OWL + "AnnotationProperty": "an annotation property",
+    OWL + "NamedIndividual": "an individual",
+}
+"""What else a term may be, that is taken for a class or a property."""
 
 
 def declare(schema: Schema) -> None:
     """Find the terms, name them, and see that nothing builds on a term that is defined nowhere."""
+    for source in schema.targets:
+        language.check(source)
     homes = _homes(schema)
     names: dict[str, set[str]] = {}  # of classes, by module
     fields: set[str] = set()
@@ -100,7 +110,7 @@ def _homes(schema: Schema) -> dict[tuple[str, str], Source]:
             for kind in {_SORTS[name] for name in types if name in _SORTS}:
                 found.setdefault((kind, subject.value), []).append(source)
     for source in schema.targets:
-        for node, what in _references(schema, source):
+        for node, what, *_ in _references(schema, source):
             known = node.value.startswith(CORE) or ("class", node.value) in found
             if what == "a class" and node.value.startswith(STANDARD) and not known:
                 found["class", node.value] = [source]  # skos:Concept and the like need no import
@@ -157,22 +167,33 @@ def _tell_sorts(schema: Schema, unsaid: list[str]) -> None:
 # ---- what must be defined
 
 
-def _references(schema: Schema, source: Source) -> Iterator[tuple[ox.NamedNode, str]]:
+class Reference(NamedTuple):
+    """A term that a statement uses as a class or as a property; without a predicate the term is its subject."""
+
+    node: ox.NamedNode
+    what: str
+    predicate: str | None = None
+    subject: str | None = None
+
+
+def _references(schema: Schema, source: Source) -> Iterator[Reference]:
     """Every term that a source uses as a class or as a property."""
     for subject, predicate, node in source.triples:
         if predicate in _SAID_OF_CLASSES and isinstance(subject, ox.NamedNode):
-            yield subject, "a class"
+            yield Reference(subject, "a class")
         if predicate in _SAID_OF_PROPERTIES and isinstance(subject, ox.NamedNode):
-            yield subject, "a property"
-        listed = members(schema.said, node) if predicate in _CLASS_LISTS else [node]
-        for used in listed:
+            yield Reference(subject, "a property")
+        if predicate in _CLASS_PLACES or predicate in _CLASS_LISTS:
+            what = "a class"
+        elif predicate in _PROPERTY_PLACES:
+            what = "a property"
+        elif predicate == RDFS + "range" and _is_object(schema, subject):
+            what = "a class"
+        else:
+            continue
+        for used in members(schema.said, node) if predicate in _CLASS_LISTS else [node]:
             if isinstance(used, ox.NamedNode):
-                if predicate in _CLASS_PLACES or predicate in _CLASS_LISTS:
-                    yield used, "a class"
-                elif predicate in _PROPERTY_PLACES:
-                    yield used, "a property"
-                elif predicate == RDFS + "range" and _is_object(schema, subject):
-                    yield used, "a class"
+                yield Reference(used, what, predicate, subject.value if isinstance(subject, ox.NamedNode) else None)
 
 
 def _is_object(schema: Schema, subject: Node) -> bool:
@@ -182,14 +203,26 @@ def _is_object(schema: Schema, subject: Node) -> bool:
 
 def _check(schema: Schema, source: Source) -> None:
     """See that what a source uses as a class or a property is one."""
-    known: dict[str, Container[str]] = {"a class": schema.classes, "a property": schema.properties}
-    for node, what in _references(schema, source):
+    known: dict[str, Collection[str]] = {"a class": schema.classes, "a property": schema.properties}
+    for node, what, predicate, subject in _references(schema, source):
         if node.value.startswith(STANDARD) or node.value in known[what]:
             continue
-        if not {RDFS + "Datatype", OWL + "AnnotationProperty"} & schema.types(node):
+        types = schema.types(node)
+        if (RDFS + "Datatype" if what == "a class" else OWL + "AnnotationProperty") in types:
+            continue
+        others = [name for name, terms in known.items() if node.value in terms]
+        others += [name for kind, name in _OTHERS.items() if kind in types]
+        line = source.line_of(node.value, predicate, subject)
+        if others:
+            reason = f"<{node.value}> is {others[0]}, not {what}"
+            spoken = f"{_short(predicate)} takes" if predicate else "what is said here is said of"
+            advice = f"Give {what}, for {spoken} {what}; or declare it as {what} too."
+        else:
             reason = f"<{node.value}> is used as {what} but defined nowhere"
             advice = f"Declare it as {what}, or import the ontology that does."
-            raise OntologyError(reason, advice, file=str(source.path), line=source.line_of(node.value))
+            meant = language.near(split(node.value)[1], _beside(node.value, known[what]))
+            advice = f"Did you mean {meant}? Otherwise {advice[0].lower()}{advice[1:]}" if meant else advice
+        raise OntologyError(reason, advice, file=str(source.path), line=line)
     for prop in schema.properties.values():
         for held in schema.objects(prop.iri, RDFS + "range") if prop.source is source else ():
             name = held.value if isinstance(held, ox.NamedNode) else ""
@@ -200,8 +233,19 @@ def _check(schema: Schema, source: Source) -> None:
                 wrong, right = "a data property, but its range is a class", "an owl:ObjectProperty"
             else:
                 continue
-            reason, line = f"{split(prop.iri)[1]} is {wrong} ({split(name)[1]})", source.line_of(prop.iri)
+            reason = f"{split(prop.iri)[1]} is {wrong} ({split(name)[1]})"
+            line = source.line_of(name, RDFS + "range", prop.iri) or source.line_of(prop.iri)
             raise OntologyError(reason, f"Declare it as {right}.", file=str(source.path), line=line)
+
+
+def _beside(iri: str, terms: Iterable[str]) -> Iterator[str]:
+    """The local names of the terms that share a namespace with one."""
+    return (split(term)[1] for term in terms if split(term)[0] == split(iri)[0])
+
+
+def _short(iri: str) -> str:
+    """A term of the languages of ontologies by its usual prefix."""
+    return f"{'owl' if iri.startswith(OWL) else 'rdfs'}:{split(iri)[1]}"
 
 
 # ---- individuals

@@ -1,12 +1,19 @@
 """Lifting: events in, things out. The same events give the same things, in one go, in pieces, or twice.
 
-name     IRIs, minted from a run's id and a path, or from content
-state    what a lifter has to remember between two events, so that it can stop anywhere
-plan     the prospective side, derived from what is executed
-lifter   an event as things
+name         IRIs, minted from a run's id and a path, or from content
+state        what a lifter has to remember between two events, so that it can stop anywhere
+kin          the other journals of a run, as far as one needs to know them
+plan         the prospective side, derived from what is executed
+workflow     the prospective side as a file gives it
+measure      measures, batches and the roll-ups of an epoch
+adaptation   hyperparameters that change
+artifact     data and models
+network      layers
+lifter       an event as things
 """
 
-from provml.lift.lifter import Lifter
+from provml.lift.kin import Kin
+from provml.lift.lifter import Lifter, outcome
 from provml.lift.state import State
 
-__all__ = ["Lifter", "State"]
+__all__ = ["Kin", "Lifter", "State", "outcome"]

@@ -14,27 +14,28 @@ if TYPE_CHECKING:
 
 
 def adapted(lifter: Lifter, what: event.Adapted) -> None:
-    stage_at = what.at.partition("/")[0]
-    stage = lifter.place(stage_at)
+    """Take in an adaptation; what it changed is in force for the sections that begin after it."""
+    during = lifter.place(what.at)
+    stage = lifter.place(what.at.partition("/")[0])
     step = lifter.plan.step(stage.kind, stage.name)
-    iri = IRI(f"{lifter.run}/{stage_at}/adaptation/{what.n}")
+    plan = lifter.plan.adaptation(what.technique)
+    iri = lifter.part(stage, "adaptation")
     used = []
     for title, value in what.parameters.items():
         used.append(IRI(f"{iri}/parameter/{name.slug(title)}"))
-        plan = lifter.plan.adaptation(what.technique)
         attribute = lifter.plan.once(
             IRI(f"{plan}/parameter/{name.slug(title)}"),
             lambda attribute, title=title: vocab.AdaptationParameter(attribute, label=title, tag="Hyperparameter"),  # type: ignore[misc]
         )
-        lifter.things.append(
+        lifter.tell(
             vocab.AdaptationParameterValue(used[-1], was_derived_from_attribute=attribute, value=decode_value(value))
         )
-    lifter.things.append(
+    lifter.tell(
         vocab.AdaptationExecution(
             iri,
-            was_derived_from_data_transformation=lifter.plan.adaptation(what.technique),
+            was_derived_from_data_transformation=plan,
             was_member_of_workflow_execution=lifter.run,
-            adapted_during=IRI(f"{lifter.run}/{what.at}"),
+            adapted_during=lifter.node(during),
             technique=what.technique or None,
             reason=what.why or None,
             was_steered_by=lifter.persona(what.by),
@@ -45,9 +46,9 @@ def adapted(lifter: Lifter, what: event.Adapted) -> None:
         )
     )
     for title, value in what.values.items():
-        new = IRI(f"{lifter.run}/{stage_at}/parameter/{name.slug(title)}/{what.n}")
+        new = lifter.part(stage, "parameter", title)
         old = stage.in_force.get(title)
-        lifter.things.append(
+        lifter.tell(
             vocab.LearningHyperparameterValue(
                 new,
                 was_derived_from_attribute=lifter.plan.parameter(stage.kind, step, title),

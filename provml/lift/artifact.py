@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from provml import event, vocab
+from provml.errors import NotAnIRI
 from provml.lift import name
 from provml.lift.plan import LEARNING
+from provml.lift.state import Known
 from provml.rdf.exact import decode_value
 from provml.values import IRI
 
@@ -22,85 +24,135 @@ ROLES = {
 
 
 def data(lifter: Lifter, what: event.Data) -> None:
-    iri = name.data(lifter.run, what.ref)
-    lifter.state.refs[what.ref] = what.kind
-    lifter.state.refs[f"name:{what.ref}"] = what.name
+    """Take in what data is known by."""
+    known = lifter.state.refs.get(what.ref)
+    if known is None:
+        base = str(name.data(lifter.run, what.ref, "" if "@" in what.ref else lifter.state.own))
+        known = lifter.state.refs[what.ref] = Known(what.kind, what.name, base, base)
+    known.kind, known.name = what.kind, what.name
     said: dict[str, Any] = {
         "sha256": what.sha256 or None,
         "size_bytes": what.size if what.size >= 0 else None,
         "path": what.path or None,
-        "media_type": what.media or None,
-        "about": [IRI(concept) for concept in what.about],
+        "about": list(_concepts(lifter, what.about)),
     }
+    if what.media and _is_new(known, "media", what.media) == 1:
+        said["media_type"] = what.media
     if what.store:
-        store = lifter.plan.once(
+        said["was_stored_in"] = lifter.plan.once(
             name.shared("store", what.store), lambda iri: vocab.DataStoreInstance(iri, label=what.store)
         )
-        said["was_stored_in"] = store
-    characteristics = [_characteristic(lifter, what, title, value) for title, value in what.values.items()]
-    if what.kind == "model":
-        lifter.things.append(vocab.Model(iri, was_derived_from_attribute=lifter.plan.model(what.name), **said))
-    elif what.kind == "features":
-        plan = lifter.plan.features(what.name)
-        lifter.things.append(
-            vocab.FeatureSetData(
-                iri, was_derived_from_attribute=plan, has_feature_set_characteristic_value=characteristics, **said
-            )
-        )
-    else:
-        plan = lifter.plan.dataset(what.name)
-        lifter.things.append(
-            vocab.LearningDataset(
-                iri, was_derived_from_attribute=plan, has_dataset_characteristic_value=characteristics, **said
-            )
-        )
+    held = [_characteristic(lifter, what, known, title, value) for title, value in what.values.items()]
+    if what.kind == "features":
+        said["has_feature_set_characteristic_value"] = held
+    elif what.kind != "model":
+        said["has_dataset_characteristic_value"] = held
+    lifter.tell(_thing(lifter, known, IRI(known.base), **said))
 
 
-def _characteristic(lifter: Lifter, what: event.Data, title: str, value: event.Value) -> IRI:
-    iri = IRI(f"{lifter.run}/data/{name.slug(what.ref)}/{name.slug(title)}")
+def _thing(lifter: Lifter, known: Known, iri: IRI, **said: Any) -> vocab.DataReference:
+    """Data of a kind, with the attribute of the plan that it is a value of."""
+    plan = lifter.plan
+    if known.kind == "model":
+        return vocab.Model(iri, was_derived_from_attribute=plan.model(known.name), **said)
+    if known.kind == "features":
+        return vocab.FeatureSetData(iri, was_derived_from_attribute=plan.features(known.name), **said)
+    return vocab.LearningDataset(iri, was_derived_from_attribute=plan.dataset(known.name), **said)
+
+
+def _concepts(lifter: Lifter, about: list[str]) -> Any:
+    for concept in about:
+        try:
+            yield IRI(concept)
+        except NotAnIRI as error:
+            lifter.complaints.append(str(error))
+
+
+def _is_new(known: Known, title: str, value: Any) -> int:
+    """The how-manieth of what is said under a title a value is; the same value twice is one."""
+    said = known.said.setdefault(title, [])
+    if str(value) not in said:
+        said.append(str(value))
+    return said.index(str(value)) + 1
+
+
+def _characteristic(lifter: Lifter, what: event.Data, known: Known, title: str, value: event.Value) -> IRI:
+    count = _is_new(known, f"characteristic/{title}", value)
+    again = f"/{count}" if count > 1 else ""
+    head = f"{lifter.run}/data/{name.slug(what.ref)}" if known.base.startswith("urn:") else known.base
+    iri = IRI(f"{head}/characteristic/{name.slug(title)}{again}{lifter.state.own}")
     cls = vocab.FeatureSetCharacteristicValue if what.kind == "features" else vocab.DatasetCharacteristicValue
     plan = lifter.plan.characteristic(what.kind, title)
-    lifter.things.append(cls(iri, was_derived_from_attribute=plan, value=decode_value(value)))
+    lifter.tell(cls(iri, was_derived_from_attribute=plan, value=decode_value(value)))
     return iri
 
 
+def known_as(lifter: Lifter, ref: str, kind: str = "dataset") -> Known:
+    """What is known of a reference; where its line is lost, what the reference tells."""
+    known = lifter.state.refs.get(ref)
+    if known is None and lifter.asks_kin():
+        known = lifter.state.refs.get(ref)
+    if known is None:
+        iri = name.data(lifter.run, ref)
+        known = lifter.state.refs[ref] = Known(kind, ref, str(iri), str(iri))
+        lifter.tell(_thing(lifter, known, iri))
+    return known
+
+
+def entity(lifter: Lifter, ref: str, kind: str = "dataset") -> IRI:
+    """The entity that a reference means to who uses it now."""
+    known = known_as(lifter, ref, kind)
+    known.used = True
+    return IRI(known.iri)
+
+
 def used(lifter: Lifter, what: event.Used) -> None:
-    iri = name.data(lifter.run, what.ref)
+    """Take in that a stage or a step used data, in a role."""
+    place = lifter.place(what.at)
     if what.role == "model":
+        iri = entity(lifter, what.ref, "model")
+        is_model = lifter.state.refs[what.ref].kind == "model"
         stage = lifter.place(what.at.partition("/")[0])
-        said: dict[str, Any] = {"evaluated" if stage.kind in LEARNING else "used": iri}
+        said: dict[str, Any] = {"evaluated" if is_model and stage.kind in LEARNING else "used": iri}
     else:
+        iri = entity(lifter, what.ref)
         said = {"used": iri}
         if what.role:
             role = ROLES.get(what.role) or vocab.DatasetRole(name.shared("role", what.role), label=what.role)
-            usage = IRI(f"{lifter.run}/{what.at}/usage/{name.slug(what.ref)}-{name.slug(what.role)}")
+            made = lifter.state.refs[what.ref].made
+            again = f"/{made}" if made > 1 else ""
+            usage = IRI(
+                f"{lifter.node(place)}/usage/{name.slug(what.ref)}/{name.slug(what.role)}{again}{place.tail}",
+            )
             lifter.plan.once(role.iri, lambda _: role)
-            lifter.things.append(vocab.Usage(usage, entity=iri, had_role=role.iri))
+            lifter.tell(vocab.Usage(usage, entity=iri, had_role=role.iri))
             said["qualified_usage"] = usage
-    lifter.things.append(lifter.execution(what.at, **said))
+    lifter.tell(lifter.execution(what.at, **said))
 
 
 def produced(lifter: Lifter, what: event.Produced) -> None:
-    iri = name.data(lifter.run, what.ref)
-    at = IRI(f"{lifter.run}/{what.at}")
-    kind = lifter.state.refs.get(what.ref, "dataset")
-    if kind != "model":
-        cls = vocab.FeatureSetData if kind == "features" else vocab.LearningDataset
-        plan = lifter.plan.features if kind == "features" else lifter.plan.dataset
-        known = lifter.state.refs.get(f"name:{what.ref}", what.ref)
-        lifter.things.append(cls(iri, was_derived_from_attribute=plan(known), was_generated_by=at))
-        return
+    """Take in that data was produced. An entity is generated once: the same content again is another entity of it."""
+    place = lifter.place(what.at)
+    at = lifter.node(place)
+    known = known_as(lifter, what.ref)
+    known.made += 1
+    said: dict[str, Any] = {"was_generated_by": at}
+    is_shared = known.base.startswith("urn:")
+    if known.made > 1 or (is_shared and (known.used or lifter.state.own)):
+        again = f"/{known.made}" if known.made > 1 else ""
+        head = f"{lifter.run}/data/{name.slug(what.ref)}{lifter.state.own}" if is_shared else known.base
+        known.iri = f"{head}{again}"
+        said["specialization_of"] = IRI(known.base)
+    iri = IRI(known.iri)
     stage_at, _, index = what.at.partition("/")
-    network = IRI(f"{lifter.run}/{stage_at}/network") if lifter.place(stage_at).has_network else None
-    known = lifter.state.refs.get(f"name:{what.ref}", "")
-    lifter.things.append(
-        vocab.Model(
-            iri, was_derived_from_attribute=lifter.plan.model(known), was_generated_by=at, has_model_schema=network
-        )
-    )
-    values = {"epoch": int(index), **what.values} if index else what.values
+    if known.kind == "model" and lifter.place(stage_at).counts.get("network"):
+        said["has_model_schema"] = IRI(f"{lifter.node(lifter.place(stage_at))}/network")
+    lifter.tell(_thing(lifter, known, iri, **said))
+    if known.kind != "model":
+        return
+    values = {place.kind: int(index), **what.values} if index else what.values
     for title, value in values.items():
-        lifter.things.append(
+        lifter.tell(
             vocab.ModelHyperparameterValue(
                 IRI(f"{iri}/hyperparameter/{name.slug(title)}"),
                 was_derived_from_attribute=lifter.plan.model_hyperparameter(title),

@@ -2,86 +2,100 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from provml import event, vocab
 from provml.lift import name
-from provml.lift.state import Place, Tally
+from provml.lift.state import Opened, Place, Tally
 from provml.rdf.exact import decode_value
-from provml.values import IRI
 
 if TYPE_CHECKING:
     from provml.lift.lifter import Lifter
 
+NUMBERS = (float, int, Decimal)
+
 
 def measured(lifter: Lifter, what: event.Measured) -> None:
+    """Take in measures of a stage, a section or a batch."""
     at = what.at
     if at.count("/") > 1:
-        _batch_measured(lifter, at, what.values)
+        batch_measured(lifter, at, what.values)
         return
     place = lifter.place(at)
-    place_iri = IRI(f"{lifter.run}/{at}")
+    node = lifter.node(place)
     for title, value in what.values.items():
-        count = place.measured.count(title)
-        place.measured.append(title)
-        again = f"-{count + 1}" if count else ""
-        lifter.things.append(
+        lifter.tell(
             vocab.ModelEvaluation(
-                IRI(f"{lifter.run}/{at}/{name.slug(title)}{again}"),
+                lifter.part(place, "measure", title),
                 was_derived_from_attribute=lifter.plan.measure(title),
-                was_generated_by=place_iri,
+                was_generated_by=node,
                 value=decode_value(value),
             )
         )
 
 
-def _batch_measured(lifter: Lifter, at: str, values: event.Values) -> None:
-    state = lifter.state
-    if state.batch != at:
-        state.batch, state.batch_measured = at, []
-    batch = IRI(f"{lifter.run}/{at}")
+# ---- batches
+
+
+def batch_measured(lifter: Lifter, at: str, values: event.Values) -> None:
+    """Take in measures of a batch. This and `batch` are met more often than all else together."""
+    opened = lifter.state.opened.get(at) or _open(lifter, at)
+    batch = name.longer(lifter.run, opened.path)
     tallies = lifter.place(at.rpartition("/")[0]).measures
+    counts = opened.counts
     for title, value in values.items():
         number = value if value.__class__ is float else decode_value(value)
-        count = state.batch_measured.count(title)
-        state.batch_measured.append(title)
-        again = f"-{count + 1}" if count else ""
+        count = counts[title] = counts.get(title, 0) + 1
+        attribute, slug = lifter.measure(title)
         lifter.things.append(
             vocab.BatchEvaluation(
-                IRI(f"{batch}/{name.slug(title)}{again}"),
-                was_derived_from_attribute=lifter.plan.measure(title),
+                name.longer(batch, f"measure/{slug}" if count == 1 else f"measure/{slug}/{count}"),
+                was_derived_from_attribute=attribute,
                 was_generated_by=batch,
                 value=number,
             )
         )
-        if isinstance(number, (int, float)):
-            if title not in tallies:
-                tallies[title] = Tally()
-            tallies[title].add(float(number))
+        if isinstance(number, NUMBERS) and number.__class__ is not bool:
+            tally = tallies.get(title)
+            if tally is None:
+                tally = tallies[title] = Tally()
+            tally.add(number if number.__class__ is float else _double(number))
 
 
-def batch_home(lifter: Lifter, at: str) -> tuple[IRI, IRI]:
-    """The epoch of a batch and the plan of its batches."""
-    epoch = at.rpartition("/")[0]
-    known = lifter.batch_plans.get(epoch)
-    if known is None:
-        stage = lifter.place(epoch.partition("/")[0])
-        plan = lifter.plan.section(stage.kind, "batch", lifter.plan.step(stage.kind, stage.name))
-        known = lifter.batch_plans[epoch] = (IRI(f"{lifter.run}/{epoch}"), plan)
-    return known
+def _double(number: float | Decimal) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")
+
+
+def _open(lifter: Lifter, at: str) -> Opened:
+    """A batch that was not met yet; one whose index was there before gets a name of its own."""
+    epoch_at, _, index = at.rpartition("/")
+    place = lifter.place(epoch_at)
+    number = int(index)
+    place.batches += 1
+    again = "" if number > place.highest else f"~{place.batches}"
+    place.highest = max(place.highest, number)
+    opened = lifter.state.opened[at] = Opened(f"{place.path}/{number}{again}{place.tail}")
+    return opened
 
 
 def batch(lifter: Lifter, what: event.Batch) -> None:
+    """Take in the end of a batch."""
     at = what.at
-    epoch, plan = batch_home(lifter, at)
+    opened = lifter.state.opened.get(at) or _open(lifter, at)
+    del lifter.state.opened[at]
     epoch_at, _, index = at.rpartition("/")
     place = lifter.place(epoch_at)
     if place.seconds is None:
         place.seconds = Tally()
     place.seconds.add(what.s)
-    lifter.things.append(
+    epoch, plan = lifter.batch_home(epoch_at)
+    lifter.tell(
         vocab.BatchExecution(
-            IRI(f"{lifter.run}/{at}"),
+            name.longer(lifter.run, opened.path),
             section_index=int(index),
             was_derived_from_data_transformation=plan,
             was_section_of=epoch,
@@ -90,17 +104,32 @@ def batch(lifter: Lifter, what: event.Batch) -> None:
             elapsed_seconds=what.s,
         )
     )
-    lifter.state.batch = ""
 
 
-def rolled_up(lifter: Lifter, at: str, place: Place) -> dict[str, Any]:
-    """The summary of an epoch's batches, for the epoch itlifter."""
-    seconds = place.seconds or Tally()
+def unfinished(lifter: Lifter, at: str) -> None:
+    """Tell a batch that has no end as far as it is known."""
+    epoch_at, _, index = at.rpartition("/")
+    epoch, plan = lifter.batch_home(epoch_at)
+    lifter.tell(
+        vocab.BatchExecution(
+            name.longer(lifter.run, lifter.state.opened[at].path),
+            section_index=int(index),
+            was_derived_from_data_transformation=plan,
+            was_section_of=epoch,
+        )
+    )
+
+
+# ---- roll-ups
+
+
+def rolled_up(lifter: Lifter, place: Place) -> dict[str, Any]:
+    """The summary of an epoch's batches, for the epoch itself."""
     summaries = []
     for title, tally in place.measures.items():
-        iri = IRI(f"{lifter.run}/{at}/summary/{name.slug(title)}")
+        iri = lifter.part(place, "summary", title)
         summaries.append(iri)
-        lifter.things.append(
+        lifter.tell(
             vocab.BatchSummary(
                 iri,
                 was_derived_from_attribute=lifter.plan.measure(title),
@@ -109,10 +138,10 @@ def rolled_up(lifter: Lifter, at: str, place: Place) -> dict[str, Any]:
                 last_value=tally.last,
             )
         )
-    return {
-        "batch_count": seconds.count,
-        "min_batch_seconds": seconds.least,
-        "mean_batch_seconds": seconds.total / seconds.count,
-        "max_batch_seconds": seconds.most,
-        "has_batch_summary": summaries,
-    }
+    said: dict[str, Any] = {"batch_count": place.batches, "has_batch_summary": summaries}
+    seconds = place.seconds
+    if seconds is not None:
+        said["min_batch_seconds"] = seconds.least
+        said["mean_batch_seconds"] = seconds.total / seconds.count
+        said["max_batch_seconds"] = seconds.most
+    return said

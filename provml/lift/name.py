@@ -11,8 +11,16 @@ BASE = "https://w3id.org/provml/"
 
 
 def slug(text: str) -> str:
-    """Text as one segment of an IRI."""
-    return quote(text.strip(), safe="-._~") or "unnamed"
+    """Text as one segment of an IRI; `~` and `@` stay free, to tell apart what has the same name."""
+    text = text.strip()
+    if text.isalnum() and text.isascii():
+        return text
+    return quote(text, safe="-._").replace("~", "%7E") or "unnamed"
+
+
+def longer(iri: IRI, rest: str) -> IRI:
+    """An IRI with more at its end, made of what `slug` gives: that needs no check."""
+    return str.__new__(IRI, f"{iri}/{rest}")
 
 
 def run(run_id: str) -> IRI:
@@ -30,11 +38,11 @@ def shared(kind: str, *parts: str) -> IRI:
     return IRI("/".join([f"{BASE}{kind}", *map(slug, parts)]))
 
 
-def data(run_iri: str, ref: str) -> IRI:
+def data(run_iri: str, ref: str, own: str = "") -> IRI:
     """The IRI of data: by its content where that is known, else by the run's own name for it."""
     if ref.startswith("sha256:"):
         return IRI(f"urn:{ref}")
-    return IRI(f"{run_iri}/data/{slug(ref)}")
+    return IRI(f"{run_iri}/data/{slug(ref)}{own}")
 
 
 def moment(seconds: float) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from provml.lift import name
 from provml.lift.state import State
@@ -50,12 +51,13 @@ STEPS: dict[str, type[DataTransformation]] = {
     "extraction": FeatureExtraction,
     "step": DataTransformation,
 }
+Direction = Literal["maximize", "minimize"]
 LEARNING = frozenset({"training", "validation", "evaluation"})
 LOWER = ("loss", "error", "mae", "mse", "rmse", "perplexity", "divergence", "distance")
 HIGHER = ("accuracy", "acc", "auc", "f1", "precision", "recall", "score", "r2", "iou", "dice", "map", "bleu")
 
 
-def direction_of(measure: str) -> str | None:
+def direction_of(measure: str) -> Direction | None:
     """Whether a measure is better high or low, told by its name; None where the name does not tell."""
     words = measure.lower().replace("-", "_").split("_")
     if any(word in LOWER for word in words):
@@ -73,10 +75,11 @@ class Plan:
         self.tell = tell
         self.experiment = name.plan(experiment)
 
-    def once(self, iri: IRI, make: Callable[[IRI], Thing]) -> IRI:
-        """Tell a plan when it is first met."""
-        if iri not in self.state.planned:
-            self.state.planned.add(str(iri))
+    def once(self, iri: IRI, make: Callable[[IRI], Thing], kind: str = "") -> IRI:
+        """Tell a plan when it is first met; where a name can be met as several kinds, as each of them."""
+        key = f"{iri}#{kind}" if kind else iri
+        if key not in self.state.planned:
+            self.state.planned.add(str(key))
             self.tell(make(iri))
         return iri
 
@@ -92,7 +95,7 @@ class Plan:
             self.tell(LearningExperiment(self.experiment, **{part: iri}))  # type: ignore[arg-type]
             return cls(iri, label=title, tag=kind.capitalize())
 
-        return self.once(name.plan(self.name, title or kind), make)
+        return self.once(name.plan(self.name, title or kind), make, cls.__name__)
 
     def section(self, stage_kind: str, kind: str, stage: IRI) -> IRI:
         """The plan of an epoch, a batch, a fold or a round of a stage."""
@@ -116,13 +119,27 @@ class Plan:
             self.tell(STEPS.get(kind, DataTransformation)(step, has_input_attribute=iri))
             return cls(iri, label=title, tag="Hyperparameter" if kind in LEARNING else "Parameter")
 
-        return self.once(IRI(f"{step}/parameter/{name.slug(title)}"), make)
+        return self.once(IRI(f"{step}/parameter/{name.slug(title)}"), make, cls.__name__)
 
     def measure(self, title: str) -> IRI:
+        """A measure. One declared against what its name tells is a node of its own: other runs wrote the guess."""
+        if f"{title}#turned" in self.state.planned:
+            turned: Direction = "minimize" if direction_of(title) == "maximize" else "maximize"
+            return self.once(
+                name.plan(self.name, "measure", title, turned),
+                lambda iri: EvaluationMeasure(iri, label=title, tag="Model Evaluation", direction=turned),
+            )
         return self.once(
             name.plan(self.name, "measure", title),
-            lambda iri: EvaluationMeasure(iri, label=title, tag="Model Evaluation", direction=direction_of(title)),  # type: ignore[arg-type]
+            lambda iri: EvaluationMeasure(iri, label=title, tag="Model Evaluation", direction=direction_of(title)),
         )
+
+    def declare(self, title: str, direction: Direction | None) -> None:
+        """A measure has this direction from now on, whatever its name tells."""
+        if direction is None or direction_of(title) in (None, direction):
+            self.state.planned.discard(f"{title}#turned")
+        else:
+            self.state.planned.add(f"{title}#turned")
 
     def dataset(self, title: str) -> IRI:
         return self.once(

@@ -6,46 +6,74 @@ import msgspec
 
 from provml import event
 
+NAN = float("nan")
 
-class Tally(msgspec.Struct):
+
+class Tally(msgspec.Struct, array_like=True):
     """What is known of one measure, or of the seconds, of the batches of an epoch."""
 
     count: int = 0
-    least: float = float("inf")
-    most: float = float("-inf")
+    least: float = NAN
+    most: float = NAN
     total: float = 0.0
     last: float = 0.0
 
     def add(self, value: float) -> None:
-        """Take one more value in; NaN counts for the mean and the last value only."""
+        """Take one more value in; as in SPARQL, NaN is larger than any number."""
         self.count += 1
         self.total += value
         self.last = value
-        if value < self.least:
+        if not value >= self.least and value == value:
             self.least = value
-        if value > self.most:
+        if not value <= self.most and (value == value or self.count == 1 or self.most == self.most):
             self.most = value
 
 
-class Place(msgspec.Struct):
-    """A stage, a step or a section that has begun."""
+class Place(msgspec.Struct, array_like=True):
+    """A stage, a step or a section. `path` is that of its IRI; `tail` ends the names of what is added to it here."""
 
     kind: str
     name: str = ""
-    t: float = 0.0
+    path: str = ""
+    tail: str = ""
+    begun: int = 1
+    guessed: bool = False
     in_force: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    batches: int = 0
+    highest: int = -1
     seconds: Tally | None = None
     measures: dict[str, Tally] = {}
-    measured: list[str] = []
-    has_network: bool = False
+
+
+class Opened(msgspec.Struct, array_like=True):
+    """A batch that has measures and no end yet: the path of its IRI, and how many values each measure has."""
+
+    path: str
+    counts: dict[str, int] = {}
+
+
+class Known(msgspec.Struct, array_like=True):
+    """Data by its reference: `base` is what it is known by everywhere, `iri` the entity that is in use by now."""
+
+    kind: str
+    name: str
+    base: str
+    iri: str
+    used: bool = False
+    made: int = 0
+    said: dict[str, list[str]] = {}
 
 
 class State(msgspec.Struct):
-    """All of it."""
+    """All of it. `own` ends the names of what a journal other than the run's first one begins."""
 
     first: event.Run | None = None
+    experiment: str = ""
+    model: str = ""
+    own: str = ""
+    asked: bool = False
     planned: set[str] = set()
     places: dict[str, Place] = {}
-    refs: dict[str, str] = {}
-    batch: str = ""
-    batch_measured: list[str] = []
+    refs: dict[str, Known] = {}
+    opened: dict[str, Opened] = {}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
+from provml.errors import WrongType
 from provml.field import Field
 from provml.rdf.literal import LEXICAL, WRITTEN_AS, object_of
 from provml.things import RDF_TYPE, Thing
@@ -81,8 +82,10 @@ def _object_also(value: Any) -> str:
 _WRITERS: dict[tuple[type[Thing], tuple[str, ...]], Callable[[str, dict[str, Any]], str]] = {}
 
 
-def _block(thing: Thing) -> str:
+def _block(thing: Thing, caller: str = "ntriples") -> str:
     """The triples of one thing."""
+    if not isinstance(thing, Thing):
+        raise _refusal(caller, thing)
     values = thing._values
     key = (thing.__class__, tuple(values))
     writer = _WRITERS.get(key)
@@ -91,13 +94,39 @@ def _block(thing: Thing) -> str:
     return writer(f"<{thing.iri}>", values)
 
 
-def reachable(things: Iterable[Thing]) -> Iterator[Thing]:
+def _several(caller: str, things: Thing | Iterable[Thing]) -> Iterable[Thing]:
+    """What was given as something to iterate over; text and what does not iterate is refused."""
+    if isinstance(things, Thing):
+        return (things,)
+    given: object = things
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise _refusal(caller, given)
+    return given
+
+
+def _refusal(caller: str, given: object) -> WrongType:
+    if isinstance(given, IRI):
+        advice = "Make a thing with this IRI: an IRI alone says nothing that could be written."
+    elif isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
+        advice = "Give them in one flat list: [*these, *those]."
+    else:
+        advice = "Make one with a class of provml.vocab first."
+    return WrongType("rdf", caller, given, "a thing, or several in a list", advice)
+
+
+def reachable(things: Thing | Iterable[Thing]) -> Iterator[Thing]:
     """The given things and every thing that their fields hold, each once."""
+    return _reachable("reachable", list(_several("reachable", things)))
+
+
+def _reachable(caller: str, things: Iterable[Thing]) -> Iterator[Thing]:
     seen: set[int] = set()
     waiting = list(things)[::-1]
     while waiting:
         thing = waiting.pop()
         if id(thing) not in seen:
+            if not isinstance(thing, Thing):
+                raise _refusal(caller, thing)
             seen.add(id(thing))
             yield thing
             waiting.extend(thing.references())
@@ -105,13 +134,12 @@ def reachable(things: Iterable[Thing]) -> Iterator[Thing]:
 
 def ntriples(things: Thing | Iterable[Thing], *, follow: bool = False) -> bytes:
     """The N-Triples of some things; with `follow`, of the things that they refer to as well."""
-    given = (things,) if isinstance(things, Thing) else things
-    return "".join([_block(thing) for thing in (reachable(given) if follow else given)]).encode()
+    return _written("ntriples", things, follow)
 
 
 def nquads(things: Thing | Iterable[Thing], *, graph: str | None = None, follow: bool = False) -> bytes:
     """The N-Quads of some things, in the default graph or in the named one."""
-    triples = ntriples(things, follow=follow)
+    triples = _written("nquads", things, follow)
     # A line break inside a literal is escaped, so " .\n" stands at the end of each line and nowhere else.
     return triples if graph is None else triples.replace(b" .\n", f" <{IRI(graph)}> .\n".encode())
 
@@ -120,5 +148,9 @@ def triples(things: Thing | Iterable[Thing], *, follow: bool = False) -> Iterato
     """The pyoxigraph triples of some things."""
     import pyoxigraph as ox
 
-    for quad in ox.parse(ntriples(things, follow=follow), ox.RdfFormat.N_TRIPLES):
-        yield quad.triple
+    return (quad.triple for quad in ox.parse(_written("triples", things, follow), ox.RdfFormat.N_TRIPLES))
+
+
+def _written(caller: str, things: Thing | Iterable[Thing], follow: bool) -> bytes:
+    given = _several(caller, things)
+    return "".join([_block(thing, caller) for thing in (_reachable(caller, given) if follow else given)]).encode()

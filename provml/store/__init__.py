@@ -1,8 +1,14 @@
 """The read side: the journals and the index over them, as one store that can be asked while runs go on.
 
-progress   how far the index has read, and the true status of a run
+home       the store itself
 index      Oxigraph over the journals
+reading    a journal read and lifted
+kin        the journals of one run among each other
+progress   how far the index has read, and the true status of a run
+lock       who may write an index
+fork       what a fork does to open stores
 export     a run or all of it as RDF files
+gc         what readers and indexers that were killed left behind
 """
 
 from provml.store.home import RunInfo, Store, open_store

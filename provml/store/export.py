@@ -10,9 +10,12 @@ import pyoxigraph as ox
 
 from provml import rdf, resources
 from provml.errors import BrokenFile
-from provml.lift import name
-from provml.store.index import STATUS, Index
-from provml.values import IRI, Literal, Text
+from provml.lift import name, outcome
+from provml.store.index import ONTOLOGY
+from provml.store.kin import Eldest
+from provml.store.progress import Journal
+from provml.store.reading import lifted
+from provml.values import Literal, Text
 
 if TYPE_CHECKING:
     from provml.store.home import Store
@@ -25,6 +28,9 @@ FORMS = {
     "rdf": ox.RdfFormat.RDF_XML,
     "jsonld": ox.RdfFormat.JSON_LD,
 }
+WITH_GRAPHS = frozenset({"nq", "trig"})
+SORTED = 500_000
+"""Up to so many triples come in order, so that two exports can be compared; more would not fit in memory."""
 
 
 def write(store: Store, run_id: str | None, file: Any, form: str) -> int:
@@ -33,54 +39,77 @@ def write(store: Store, run_id: str | None, file: Any, form: str) -> int:
 
     if form not in FORMS:
         raise BrokenFile(f"no format is called {form!r}", f"Use one of {', '.join(FORMS)}.", file="export")
-    triples = list(of_run(store, run_id) if run_id is not None else of_all(store))
-    triples.sort(key=lambda t: (str(t.subject), str(t.predicate), str(t.object)))
+    held = of_run(store, run_id) if run_id is not None else store.engine
+    count = len(held)
+    quads: Iterable[ox.Quad] = _of(held, form)
+    if count <= SORTED:
+        quads = sorted(quads, key=lambda q: (str(q.graph_name), str(q.subject), str(q.predicate), str(q.object)))
+    counted = _Counted(quads)
     if form == "jsonld":
-        file.write(as_jsonld(triples).encode())
+        file.write(as_jsonld(counted).encode())
     else:
-        quads = (ox.Quad(t.subject, t.predicate, t.object) for t in triples)
-        ox.serialize(quads, file, format=FORMS[form], prefixes=PREFIXES)
-    return len(triples)
+        ox.serialize(counted, file, format=FORMS[form], prefixes=PREFIXES)
+    return counted.count
 
 
-def of_run(store: Store, run_id: str) -> Iterator[ox.Triple]:
-    """The triples of one run: its journals, lifted, and its status."""
+class _Counted:
+    """Quads, counted as they pass."""
+
+    def __init__(self, quads: Iterable[ox.Quad]) -> None:
+        self.quads = quads
+        self.count = 0
+
+    def __iter__(self) -> Iterator[ox.Quad]:
+        for quad in self.quads:
+            self.count += 1
+            yield quad
+
+
+def _of(held: ox.Store, form: str) -> Iterator[ox.Quad]:
+    """What a store holds, as far as a format can tell it; the ontology, which is ours, is left out."""
+    yield from held.quads_for_pattern(None, None, None, ox.DefaultGraph())
+    if form in WITH_GRAPHS:
+        for graph in held.named_graphs():
+            if graph != ONTOLOGY:
+                yield from held.quads_for_pattern(None, None, None, graph)
+
+
+def of_run(store: Store, run_id: str) -> ox.Store:
+    """The triples of one run, in memory: its journals, lifted, and how it stands."""
     info = store.run(run_id)
-    index = Index(store.home, None)
-    for key, path in index.journals():
-        if path.parent.name == info.id:
-            from provml.store.progress import Journal
-
-            for _, text in index._lift(key, path, Journal()):
-                index._load(text)
-    index.store.add(ox.Quad(ox.NamedNode(name.run(info.id)), STATUS, ox.Literal(info.status)))
-    for quad in index.store:
-        yield quad.triple
-
-
-def of_all(store: Store) -> Iterator[ox.Triple]:
-    """The triples of the default graph."""
-    store.sync()
-    for quad in store._index.store.quads_for_pattern(None, None, None, ox.DefaultGraph()):
-        yield quad.triple
+    held, eldest = ox.Store(), Eldest()
+    for path in sorted((store.home / "runs" / info.id).glob("*.jsonl")):
+        for _, text in lifted(path.name, path, Journal(), eldest):
+            held.bulk_load(text, format=ox.RdfFormat.N_TRIPLES, lenient=True)
+    index = store.index
+    journals = index.runs()[info.id]
+    state = journals[0][1].state
+    if state.first is not None:
+        thing = outcome(name.run(state.first.run), state.experiment, state.first.t, *index.standing(journals))
+        held.load(rdf.ntriples(thing), format=ox.RdfFormat.N_TRIPLES)
+    return held
 
 
 def as_jsonld(triples: Iterable[Any]) -> str:
     """Triples as compact JSON-LD: a node an object, names by our context."""
     context = json.loads((resources.ontologies() / "context.jsonld").read_text(encoding="utf-8"))["@context"]
-    short: dict[str, tuple[str, str | None]] = {}
+    classes: dict[str, str] = {}
+    properties: dict[str, tuple[str, str | None]] = {}
     for term, meaning in context.items():
-        iri = meaning if isinstance(meaning, str) else meaning.get("@id") if isinstance(meaning, dict) else None
-        if iri and not term.startswith("@"):
-            short[iri] = (term, meaning.get("@type") if isinstance(meaning, dict) else None)
+        if isinstance(meaning, dict):
+            properties[meaning["@id"]] = (term, meaning.get("@type"))
+        elif isinstance(meaning, str) and ":" in meaning:
+            classes.setdefault(meaning, term)
+            properties.setdefault(meaning, (term, None))
     nodes: dict[str, dict[str, Any]] = {}
     for triple in triples:
-        node = nodes.setdefault(str(triple.subject.value), {"id": triple.subject.value})
+        subject = _name(triple.subject)
+        node = nodes.setdefault(subject, {"id": subject})
         predicate = triple.predicate.value
-        if predicate == rdf.RDF + "type":
-            node.setdefault("type", []).append(short.get(triple.object.value, (triple.object.value, None))[0])
+        if predicate == rdf.RDF + "type" and isinstance(triple.object, ox.NamedNode):
+            node.setdefault("type", []).append(classes.get(triple.object.value, triple.object.value))
             continue
-        term, kind = short.get(predicate, (predicate, None))
+        term, kind = properties.get(predicate, (predicate, None))
         node.setdefault(term, []).append(_held(triple.object, kind))
     for node in nodes.values():
         for key, held in node.items():
@@ -89,13 +118,25 @@ def as_jsonld(triples: Iterable[Any]) -> str:
     return json.dumps({"@context": context, "@graph": list(nodes.values())}, indent=1, ensure_ascii=False) + "\n"
 
 
-def _held(node: Any, kind: str | None) -> Any:
+def _name(node: Any) -> str:
+    if isinstance(node, ox.BlankNode):
+        return f"_:{node.value}"
     if isinstance(node, ox.NamedNode):
-        return node.value if kind == "@id" else {"id": node.value}
-    value = rdf.value(node)
-    if isinstance(value, Text):
-        return {"@value": str(value), "@language": value.language}
-    if not isinstance(value, (IRI, Literal)) and (value.__class__ is str or value.__class__ is bool):
-        return value
+        return node.value
+    raise BrokenFile("JSON-LD has no triple terms", "Use nt, ttl or trig.", file="export")
+
+
+def _held(node: Any, kind: str | None) -> Any:
+    if not isinstance(node, ox.Literal):
+        iri = _name(node)
+        return iri if kind == "@id" else {"id": iri}
+    if node.language is not None:
+        tagged = {"@value": node.value, "@language": node.language}
+        return tagged if node.direction is None else {**tagged, "@direction": node.direction.value}
     datatype = node.datatype.value
-    return node.value if kind == datatype else {"@value": node.value, "@type": datatype}
+    if kind == datatype:
+        return node.value
+    value = rdf.value(node)
+    if kind is None and value.__class__ in (str, bool) and not isinstance(value, (Literal, Text)):
+        return value
+    return {"@value": node.value, "@type": datatype}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
-import re
 import shutil
+import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,9 @@ from provml.errors import BrokenFile, BrokenQuery, NoSuchRun
 from provml.lift import name
 from provml.resources import default_home
 from provml.store.index import Index
-from provml.store.progress import Journal, Problem, status_of
+from provml.store.kin import Eldest
+from provml.store.progress import Journal, Problem
+from provml.store.reading import lifted, whole_lines
 from provml.things import Thing
 from provml.values import IRI
 
@@ -36,6 +39,17 @@ PREFIXES = {
     "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
     "skos": "http://www.w3.org/2004/02/skos/core#",
     "xsd": "http://www.w3.org/2001/XMLSchema#",
+}
+
+ENDINGS = {
+    ".ttl": ox.RdfFormat.TURTLE,
+    ".trig": ox.RdfFormat.TRIG,
+    ".nt": ox.RdfFormat.N_TRIPLES,
+    ".nq": ox.RdfFormat.N_QUADS,
+    ".n3": ox.RdfFormat.N3,
+    ".rdf": ox.RdfFormat.RDF_XML,
+    ".owl": ox.RdfFormat.RDF_XML,
+    ".jsonld": ox.RdfFormat.JSON_LD,
 }
 
 
@@ -64,7 +78,12 @@ class Store:
 
     def __init__(self, home: str | os.PathLike[str] | None = None) -> None:
         self.home = Path(home or default_home())
-        self.home.mkdir(parents=True, exist_ok=True)
+        try:
+            self.home.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = str(error.strerror or error).lower()
+            raise BrokenFile(f"it cannot be a home ({reason})", "Name another folder.", file=str(self.home)) from error
+        self._lock = threading.RLock()
         self._index = Index.open(self.home)
 
     def __enter__(self) -> Self:
@@ -79,63 +98,72 @@ class Store:
         """Let the index go, so that another process can have it."""
         self._index.close()
 
+    @property
+    def index(self) -> Index:
+        """The index, in the process that opened it."""
+        self._index.store  # noqa: B018  # it refuses a store that is closed, or that a fork handed down
+        return self._index
+
+    @property
+    def engine(self) -> ox.Store:
+        """The Oxigraph store, with all that is new taken in."""
+        self.sync()
+        return self.index.store
+
     # ---- taking in
 
     def sync(self, report: Callable[[int], None] | None = None) -> int:
         """Take in what is new in the journals; how many events that was. `report` is told of each some thousand."""
-        self._take_added()
-        events = self._index.sync(report)
-        if events:
-            self._index.leave_snapshot()
-        return events
+        index = self.index
+        with self._lock:
+            if index.is_stale():  # journals are gone, and what only they told has to go too
+                self._index = self._index.anew()
+            return self._index.sync(report)
 
-    def _take_added(self) -> None:
-        for path in sorted((self.home / "added").glob("*.nq")):
-            if path.name not in self._index.progress.added:
-                self._index.store.bulk_load(path=str(path), format=ox.RdfFormat.N_QUADS)
-                self._index.progress.added.append(path.name)
-
-    def _add(self, nquads: bytes) -> None:
-        """Keep N-Quads in a file of the home, which is what a rebuild reads, and take it in."""
+    def _add(self, write: Callable[[Path], object]) -> None:
+        """Keep quads in a file of the home, which is what a rebuild reads, and take it in."""
+        _ = self.index
         folder = self.home / "added"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}-{uuid.uuid4().hex[:6]}.nq"
-        temporary = path.with_suffix(".part")
-        temporary.write_bytes(nquads)
-        temporary.replace(path)
-        self._take_added()
-        self._index._keep()
+        part = path.with_suffix(".part")
+        try:
+            write(part)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        self.sync()
 
     def add(self, things: Thing | Iterable[Thing], *, follow: bool = True) -> None:
         """Add things straight from Python, with the things that they refer to."""
-        self._add(rdf.ntriples(things, follow=follow))
+        nquads = rdf.ntriples(things, follow=follow)
+        self._add(lambda part: part.write_bytes(nquads))
 
     def load(self, path: str | os.PathLike[str], *, graph: str | None = None) -> int:
         """Add an RDF file (Turtle, TriG, N-Triples, N-Quads, RDF/XML, JSON-LD, by ending); how many quads it has."""
         file = Path(path)
-        form = ox.RdfFormat.from_extension(file.suffix.lstrip(".").lower())
+        form = ENDINGS.get(file.suffix.lower())
         if form is None:
-            endings = "ttl, trig, nt, nq, n3, rdf, jsonld"
-            raise BrokenFile(
-                "its ending names no RDF format", f"Give a file that ends in one of {endings}.", file=str(file)
-            )
+            advice = f"Give a file that ends in one of {', '.join(ENDINGS)}."
+            raise BrokenFile("its ending names no RDF format", advice, file=str(file))
+        into = ox.NamedNode(IRI(graph)) if graph else ox.DefaultGraph()
+        count = 0
+
+        def quads() -> Iterator[ox.Quad]:
+            nonlocal count
+            for quad in ox.parse(path=str(file), format=form, rename_blank_nodes=True):
+                count += 1
+                graph_name = into if isinstance(quad.graph_name, ox.DefaultGraph) else quad.graph_name
+                yield ox.Quad(quad.subject, quad.predicate, quad.object, graph_name)
+
         try:
-            into = ox.NamedNode(graph) if graph else ox.DefaultGraph()
-            quads = [
-                ox.Quad(
-                    q.subject,
-                    q.predicate,
-                    q.object,
-                    into if isinstance(q.graph_name, ox.DefaultGraph) else q.graph_name,
-                )
-                for q in ox.parse(path=str(file), format=form, rename_blank_nodes=True)
-            ]
+            self._add(lambda part: ox.serialize(quads(), str(part), format=ox.RdfFormat.N_QUADS))
         except SyntaxError as error:
             raise BrokenFile(str(error.msg), "Mend it there.", file=str(file), line=error.lineno) from error
-        except OSError as error:
-            raise BrokenFile(str(error.strerror or error).lower(), "Check the path.", file=str(file)) from error
-        self._add(ox.serialize(quads, format=ox.RdfFormat.N_QUADS) or b"")
-        return len(quads)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = str(getattr(error, "strerror", None) or error).lower()
+            raise BrokenFile(reason, "Check the path.", file=str(file)) from error
+        return count
 
     # ---- asking
 
@@ -144,10 +172,11 @@ class Store:
 
         The usual prefixes are known.
         """
-        if sync:
-            self.sync()
+        if _depth(sparql) > DEEPEST:
+            raise BrokenQuery(f"it is nested more than {DEEPEST} deep")
+        engine = self.engine if sync else self.index.store
         try:
-            answer = self._index.store.query(with_prefixes(sparql))
+            answer = engine.query(sparql, prefixes=PREFIXES)
             if isinstance(answer, ox.QueryBoolean):
                 return bool(answer)
             if isinstance(answer, ox.QueryTriples):
@@ -155,46 +184,35 @@ class Store:
                 return Answer(["subject", "predicate", "object"], rows)
             columns = [variable.value for variable in answer.variables]
             return Answer(columns, [tuple(None if n is None else rdf.value(n) for n in row) for row in answer])
-        except (SyntaxError, RuntimeError, OSError) as error:
-            raise BrokenQuery(str(error)) from error
+        except (SyntaxError, RuntimeError, OSError, ValueError) as error:
+            raise BrokenQuery(_reason(str(error))) from error
 
     def read(self, iri: str) -> Any:
         """The thing that the graph describes under an IRI."""
-        self.sync()
-        return rdf.read(self._index.store, iri)
+        return rdf.read(self.engine, iri)
 
     # ---- runs
 
     def runs(self) -> list[RunInfo]:
         """Every run, the latest first."""
         self.sync()
-        by_run: dict[str, list[tuple[str, Journal]]] = {}
-        for key, journal in self._index.progress.journals.items():
-            by_run.setdefault(Path(key).parent.name, []).append((key, journal))
-        found = [self._info(run, journals) for run, journals in by_run.items()]
-        return sorted(
-            (info for info in found if info is not None), key=lambda info: (info.started, info.id), reverse=True
-        )
+        found = [self._info(run, journals) for run, journals in self._index.runs().items()]
+        return sorted(found, key=lambda info: (info.started, info.id), reverse=True)
 
-    def _info(self, run: str, journals: list[tuple[str, Journal]]) -> RunInfo | None:
-        mains = [(k, j) for k, j in journals if j.state.first is not None and j.state.first.main]
-        others = [(k, j) for k, j in journals if j.state.first is not None]
-        if not others:
-            return None
-        key, journal = (mains or others)[0]
-        first, end = journal.state.first, journal.end
-        if first is None:
-            return None
+    def _info(self, run: str, journals: list[tuple[str, Journal]]) -> RunInfo:
+        status, end = self._index.standing(journals)
+        state = journals[0][1].state
+        began = state.first.t if state.first is not None and state.first.t == state.first.t else 0.0
         return RunInfo(
             id=run,
-            name=first.name,
-            model=first.model,
-            status=status_of(self.home / key, journal),
-            started=datetime.fromtimestamp(first.t, UTC),
-            seconds=end.t - first.t if end is not None else None,
+            name=state.experiment,
+            model=state.model,
+            status=status,
+            started=datetime.fromtimestamp(began, UTC),
+            seconds=max(end.t - began, 0.0) if end is not None and began else None,
             error=": ".join(end.error) if end is not None else "",
             writers=len(journals),
-            events=sum(j.number for _, j in journals),
+            events=sum(journal.number for _, journal in journals),
         )
 
     def run(self, run_id: str) -> RunInfo:
@@ -203,52 +221,67 @@ class Store:
         if run_id == "latest" and runs:
             return runs[0]
         exact = [info for info in runs if info.id == run_id or info.iri == run_id]
-        found = exact or [info for info in runs if info.id.startswith(run_id) or info.id.endswith(run_id)]
-        if len(found) != 1:
-            raise NoSuchRun(run_id, tuple(info.id for info in (found or runs)[:10]), ambiguous=bool(found))
-        return found[0]
+        like = [info for info in runs if run_id and (info.id.startswith(run_id) or info.id.endswith(run_id))]
+        found = exact or like
+        if len(found) == 1:
+            return found[0]
+        ids = [info.id for info in found or runs]
+        near = ids if found else difflib.get_close_matches(run_id, ids, 3) or ids
+        raise NoSuchRun(run_id, tuple(near[:10]), ambiguous=bool(found))
 
     # ---- keeping house
 
     @property
     def problems(self) -> list[Problem]:
         """Lines of journals that could not be taken in."""
-        return [problem for journal in self._index.progress.journals.values() for problem in journal.problems]
+        return [problem for journal in self.index.progress.journals.values() for problem in journal.problems]
 
     def verify(self) -> list[Problem]:
         """Read every journal anew; what is damaged."""
-        with_memory = Index(self.home, None)
-        with_memory.sync()
-        return [problem for journal in with_memory.progress.journals.values() for problem in journal.problems]
+        eldest, found = Eldest(), []
+        for key, path in self._index.journals():
+            journal = Journal()
+            for _ in lifted(key, path, journal, eldest):
+                pass
+            found += journal.problems
+        return found
 
     def rebuild(self, report: Callable[[int], None] | None = None) -> int:
         """Make the index again from the journals; how many events they hold."""
-        folder = self.home / "index"
-        if self._index.is_private:
+        if self.index.is_private:
+            folder = self.home / "index"
             raise BrokenFile(
                 "another process holds the index", "Wait until it is done, then rebuild.", file=str(folder)
             )
-        self._index.close()
-        shutil.rmtree(folder, ignore_errors=True)
-        self._index = Index.open(self.home)
-        return self.sync(report)
+        with self._lock:
+            self._index = self._index.anew()
+            return self.sync(report)
 
     def remove(self, run_id: str) -> RunInfo:
         """Remove a run: its journals, and by a rebuild all that only they said."""
         info = self.run(run_id)
         if info.status == "RUNNING":
             raise BrokenFile("the run still goes on", "Stop it first.", file=info.id)
-        shutil.rmtree(self.home / "runs" / info.id)
-        self.rebuild()
+        away = self.home / f"removed-{uuid.uuid4().hex[:8]}"  # in one step, so that no half of a run is left
+        (self.home / "runs" / info.id).rename(away)
+        shutil.rmtree(away)
+        self.sync()
         return info
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
-        """A copy of journals, added files and a snapshot of the index in a new folder."""
+        """A copy of the journals and the added files in a new folder, which is a home of its own; runs may go on."""
         target = Path(folder)
-        target.mkdir(parents=True)
-        for part in ("runs", "added"):
-            if (self.home / part).is_dir():
-                shutil.copytree(self.home / part, target / part)
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise BrokenFile("there is something already", "Name a new folder.", file=str(target))
+        target.mkdir(parents=True, exist_ok=True)
+        for key, path in self._index.journals():
+            (target / key).parent.mkdir(parents=True, exist_ok=True)
+            with (target / key).open("wb") as copy:
+                copy.writelines(line + b"\n" for _, _, line in whole_lines(path))
+            shutil.copystat(path, target / key)
+        for path in (self.home / "added").glob("*.nq"):
+            (target / "added").mkdir(exist_ok=True)
+            shutil.copy2(path, target / "added" / path.name)
 
     def export(self, run_id: str | None, file: Any, form: str = "ttl") -> int:
         """Write a run, or all, as RDF to a binary file; how many triples."""
@@ -257,13 +290,28 @@ class Store:
         return write(self, run_id, file, form)
 
 
-def with_prefixes(sparql: str) -> str:
-    """A query with the usual prefixes that it uses and does not declare."""
-    bare = re.sub(r"<[^<>\s]*>|\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*", " ", sparql)
-    declared = set(re.findall(r"(?i)\bprefix\s+([\w.\-]*):", bare))
-    used = set(re.findall(r"(?<![\w:])([a-z]+):", bare))
-    missing = sorted((used & PREFIXES.keys()) - declared)
-    return "".join(f"PREFIX {prefix}: <{PREFIXES[prefix]}>\n" for prefix in missing) + sparql
+DEEPEST = 500
+"""Deeper nesting of a query ends the process inside the engine, which parses by recursion."""
+
+
+def _depth(sparql: str) -> int:
+    deepest = depth = 0
+    for sign in sparql:
+        if sign in "({[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif sign in ")}]":
+            depth -= 1
+    return deepest
+
+
+def _reason(said: str) -> str:
+    """What the engine says of a query, in one line; it lists every sign that could have been there."""
+    said = " ".join(said.split())
+    where, _, expected = said.partition(": expected")
+    if "Prefix not found" in expected:
+        return f"{where}: a prefix is used that is not declared"
+    return said if len(said) <= 300 else f"{said[:300]}…"
 
 
 def open_store(home: str | os.PathLike[str] | None = None) -> Store:

@@ -230,3 +230,16 @@ def test_rdfs_alone_is_enough(make):
         "anything": "thing",
     }
     assert made.noted("says: a property without a range")
+
+
+def test_a_class_below_two_that_exclude_each_other_is_noted_once(make):
+    made = make("""
+        ex:Cat a owl:Class ; owl:disjointWith ex:Dog . ex:Dog a owl:Class .
+        ex:Puppy a owl:Class ; rdfs:subClassOf ex:Dog .
+        ex:CatDog a owl:Class ; rdfs:subClassOf ex:Cat , ex:Puppy . ex:Below a owl:Class ; rdfs:subClassOf ex:CatDog .
+        ex:Odd a owl:Class ; rdfs:subClassOf ex:Base ; owl:disjointWith ex:Base . ex:Base a owl:Class .
+    """)
+    contradictions = [note for note in made.notes if "exclude each other" in note]
+    assert len(contradictions) == 2
+    assert made.noted("CatDog: lies in Cat and in Dog, which exclude each other; nothing can be one")
+    assert made.noted("Odd: lies in Base and in Odd")

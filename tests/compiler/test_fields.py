@@ -366,3 +366,43 @@ def test_a_field_of_an_imported_property_keeps_its_shape_below(make):
     """)
     assert made.Part.FIELDS["was_section_of"].one
     assert made.Odd.FIELDS["was_section_of"].one
+
+
+def test_more_asked_for_than_allowed_is_noted_where_it_is_said(make):
+    made = make("""
+        ex:A a owl:Class ; rdfs:subClassOf [ owl:onProperty ex:p ; owl:maxCardinality 2 ] .
+        ex:B a owl:Class ; rdfs:subClassOf ex:A , [ owl:onProperty ex:p ; owl:minCardinality 3 ] .
+        ex:C a owl:Class ; rdfs:subClassOf ex:B .
+        ex:D a owl:Class ; rdfs:subClassOf [ owl:onProperty ex:q ; owl:cardinality 2 ] .
+        ex:p a owl:DatatypeProperty . ex:q a owl:DatatypeProperty , owl:FunctionalProperty .
+    """)
+    assert made.noted("B: p: at least 3 and at most 2", "nothing can be such a B")
+    assert made.noted("D: q: at least 2 and at most 1")
+    assert not any(note.split(": ")[1] in ("A", "C") for note in made.notes)
+
+
+def test_the_constructor_asks_for_the_nearest_first(make):
+    made = make("""
+        ex:Top a owl:Class ; rdfs:subClassOf [ owl:onProperty ex:zz ; owl:minCardinality 1 ] .
+        ex:Mid a owl:Class ; rdfs:subClassOf ex:Top .
+        ex:Low a owl:Class ; rdfs:subClassOf ex:Mid , [ owl:onProperty ex:must ; owl:minCardinality 1 ] ,
+            [ owl:onProperty ex:b ; owl:maxCardinality 2 ] .
+        ex:zz a owl:DatatypeProperty ; rdfs:domain ex:Top . ex:a a owl:DatatypeProperty ; rdfs:domain ex:Top .
+        ex:b a owl:DatatypeProperty ; rdfs:domain ex:Top .
+        ex:n a owl:DatatypeProperty ; rdfs:domain ex:Mid . ex:m a owl:DatatypeProperty ; rdfs:domain ex:Mid .
+        ex:y a owl:DatatypeProperty ; rdfs:domain ex:Low . ex:x a owl:DatatypeProperty ; rdfs:domain ex:Low .
+        ex:must a owl:DatatypeProperty ; rdfs:domain ex:Low .
+    """)
+    names = list(inspect.signature(made.Low.__init__).parameters)[2:]
+    assert names == ["must", "zz", "b", "x", "y", "m", "n", "a", "label", "comment", "also"]
+
+
+def test_properties_above_each_other_are_written_with_each_other(make):
+    made = make("""
+        ex:A a owl:Class . ex:p a owl:DatatypeProperty ; rdfs:domain ex:A ; rdfs:subPropertyOf ex:q .
+        ex:q a owl:DatatypeProperty ; rdfs:domain ex:A ; rdfs:subPropertyOf ex:r .
+        ex:r a owl:DatatypeProperty ; rdfs:domain ex:A ; rdfs:subPropertyOf ex:p .
+    """)
+    for name in "pqr":
+        written = {predicate for predicate, _ in said(made.A("urn:a", **{name: 1}))}
+        assert {EX + "p", EX + "q", EX + "r"} <= written

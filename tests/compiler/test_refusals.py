@@ -67,6 +67,47 @@ def tree(folder: Path) -> dict[str, bytes]:
         ("ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:range rdfs:Literal .", 2, "its range is a datatype"),
         ("ex:A a owl:Class .\nex:p a owl:DatatypeProperty ; rdfs:range ex:A .", 2, "its range is a class (A)"),
         ("<urn:my> a owl:Ontology ;\n  owl:imports <urn:gone> . ex:A a owl:Class .", 2, "--import FILE"),
+        ("ex:A a owl:Class .\nex:B a owl:Class ;\n rdfs:subClasOf ex:A .", 3, "Did you mean rdfs:subClassOf?"),
+        ("ex:A a owl:Class ;\n rdfs:lable 'a' .", 2, "rdfs:lable is no term of RDF Schema. Did you mean rdfs:label?"),
+        ("ex:A a owl:Class .\nex:p a rdfs:Property .", 2, "Did you mean rdf:Property?"),
+        ("ex:A a owl:class .", 1, "Did you mean owl:Class?"),
+        ("ex:A a owl:Class ; owl:subClassOf\n prov:Entity .", 1, "Did you mean rdfs:subClassOf?"),
+        (
+            "ex:A a owl:Class .\nex:p a owl:DatatypeProperty ; rdfs:range\n xsd:intger .",
+            3,
+            "xsd:intger is no term of XML Schema. Did you mean xsd:integer?",
+        ),
+        ("ex:A a owl:Class ;\n rdfs:comment '5'^^xsd:strin .", 2, "Did you mean xsd:string?"),
+        (
+            "ex:D a rdfs:Datatype ; owl:equivalentClass\n [ owl:withRestrictions\n ( [ xsd:minIn 1 ] ) ] .",
+            3,
+            "xsd:minIn is no term of XML Schema",
+        ),
+        ("ex:A a owl:Class ;\n owl:frobnicate ex:A .", 2, "owl:frobnicate is no term of OWL 2. Check the spelling"),
+        ("ex:p a owl:ObjectProperty .\nex:A a owl:Class ;\n rdfs:subClassOf ex:p .", 3, "is a property, not a class"),
+        ("ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:domain\n ex:p .", 3, "rdfs:domain takes a class"),
+        ("ex:A a owl:Class .\nex:p a rdf:Property ; rdfs:subPropertyOf ex:A .", 2, "A> is a class, not a property"),
+        ("ex:A a owl:Class .\nex:A rdfs:range ex:A .", 1, "A> is a class, not a property"),
+        (
+            "ex:n a owl:AnnotationProperty . ex:A a owl:Class .\nex:B a owl:Class ; rdfs:subClassOf ex:n .",
+            2,
+            "n> is an annotation property, not a class",
+        ),
+        (
+            "ex:D a rdfs:Datatype . ex:A a owl:Class .\nex:p a rdf:Property ; rdfs:subPropertyOf ex:D .",
+            2,
+            "D> is a datatype, not a property",
+        ),
+        (
+            "ex:A a owl:Class . ex:i a owl:NamedIndividual , ex:A .\nex:B a owl:Class ; rdfs:subClassOf ex:i .",
+            2,
+            "i> is an individual, not a class",
+        ),
+        (
+            "ex:Zebra a owl:Class .\nex:B a owl:Class ; rdfs:subClassOf ex:Zerba .",
+            2,
+            "Did you mean Zebra? Otherwise declare it",
+        ),
     ],
 )
 def test_broken_ontologies_are_refused_at_their_line(tmp_path, turtle, line, words):
@@ -80,6 +121,17 @@ def test_broken_ontologies_are_refused_at_their_line(tmp_path, turtle, line, wor
     assert words in result.stderr
     assert result.stderr.rstrip().endswith(".")
     assert tree(tmp_path) == before
+
+
+def test_every_term_of_the_four_languages_is_known(make):
+    terms = {
+        "rdf": "type Property Statement List nil first rest langString XMLLiteral HTML JSON PlainLiteral _1 _12 value",
+        "rdfs": "Class Datatype Literal Resource Container member seeAlso isDefinedBy subClassOf range",
+        "owl": "Class Axiom hasKey propertyChainAxiom NegativePropertyAssertion real topDataProperty DataRange",
+        "xsd": "string dateTimeStamp gYearMonth NMTOKENS unsignedShort dayTimeDuration fractionDigits anyURI",
+    }
+    used = " , ".join(f"{prefix}:{name}" for prefix, names in terms.items() for name in names.split())
+    assert make(f"ex:A a owl:Class ; rdfs:seeAlso {used} , <http://www.w3.org/2002/07/owl#> .").A
 
 
 @pytest.mark.parametrize(
@@ -243,3 +295,16 @@ def test_imports_and_all_outputs_are_reached_from_the_command_line(tmp_path, goo
     made = {"v.py", "s.ttl", "c.jsonld", "my.md", "my.svg", "mine.md", "mine.svg"}
     assert set(tree(tmp_path)) == made | {"my.ttl", "mine.ttl"}
     assert "class B(A):" in (tmp_path / "v.py").read_text()
+
+
+def test_a_file_given_twice_is_used_once(tmp_path, good):
+    (tmp_path / "linked.ttl").symlink_to(good)
+    again = tmp_path / "sub" / ".." / "my.ttl"
+    (tmp_path / "sub").mkdir()
+    outputs = ["-o", tmp_path / "v.py", "--docs", tmp_path / "docs"]
+    result = run(good, good, again, tmp_path / "linked.ttl", "--import", good, *outputs)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "v.py").read_text().count("class A(") == 1
+    once = run(good, "-o", tmp_path / "w.py")
+    assert once.exit_code == 0
+    assert (tmp_path / "w.py").read_text().split("\n", 1)[1] == (tmp_path / "v.py").read_text().split("\n", 1)[1]

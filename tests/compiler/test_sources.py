@@ -8,6 +8,7 @@ import pyoxigraph as ox
 import pytest
 
 from provml.errors import OntologyError, WrongType
+from provml.rdf import ntriples, read
 from provml.vocab import prov, provml
 
 from .workshop import EX, PROV, said, types
@@ -191,3 +192,20 @@ def test_standard_super_properties_are_written(make):
     """)
     book = made.Book("urn:b", first_writer=made.module.IRI("urn:me"))
     assert {("http://purl.org/dc/terms/creator", "urn:me"), (EX + "writer", "urn:me")} <= said(book)
+
+
+def test_an_import_is_copied_and_the_copies_fit_each_other(make):
+    base = make.write(
+        "ex:Cage a owl:Class . ex:livesIn a owl:ObjectProperty ; rdfs:domain ex:Animal ; rdfs:range ex:Cage ."
+        " ex:Animal a owl:Class .",
+        "base.ttl",
+    )
+    one = make("ex:Cat a owl:Class ; rdfs:subClassOf ex:Animal .", imports=(base,))
+    two = make("ey:Den a owl:Class ; rdfs:subClassOf ex:Cage .", imports=(base,))
+    assert one.Cage is not two.Cage
+    cat = one.Cat("urn:tom", lives_in=two.Den("urn:den"))
+    assert said(cat) >= {(EX + "livesIn", "urn:den")}
+    assert not isinstance(cat, two.Animal)
+    store = ox.Store()
+    store.load(ntriples(one.Cage("urn:cage")), ox.RdfFormat.N_TRIPLES)
+    assert type(read(store, "urn:cage")) is two.Cage

@@ -1,37 +1,15 @@
-"""The command line: every command a few lines that say it with the library."""
+"""The ontology: compile it, and see it at work."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-import provml
-from provml.errors import ProvmlError
-
-
-class Commands(click.Group):
-    """A group whose commands end with the message and the exit code of our errors, not with a traceback."""
-
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
-        except ProvmlError as error:
-            click.echo(f"provml: {error}", err=True)
-            ctx.exit(error.exit_code)
-
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(provml.__version__, prog_name="provml")
-def main() -> None:
-    """Record what a training used, did and produced, and ask it."""
-
-
 PathArgument = click.Path(path_type=Path)
 
 
-@main.command("compile")
+@click.command("compile")
 @click.argument("ontologies", nargs=-1, type=PathArgument)
 @click.option("-o", "--output", type=PathArgument, help="The Python module to write, for an ontology of your own.")
 @click.option(
@@ -56,7 +34,9 @@ def compile_(
     check: bool,
     quiet: bool,
 ) -> None:
-    """Turn an OWL ontology into typed Python classes, SHACL shapes, a JSON-LD context and pages.
+    """Turn an OWL ontology into typed Python classes.
+
+    Into SHACL shapes, a JSON-LD context and pages as well.
 
     \b
     provml compile my.ttl -o my_vocab.py      an ontology of your own
@@ -97,7 +77,7 @@ def compile_(
         )
 
 
-@main.command()
+@click.command()
 def demo() -> None:
     """Compile, emit, validate and ask a small real training."""
     from provml import demo as story
@@ -105,5 +85,4 @@ def demo() -> None:
     story.run()
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMANDS = (compile_, demo)

@@ -1,0 +1,243 @@
+"""The catalog: query files with a header, as questions with parameters that are bound safely.
+
+A file is SPARQL 1.1 that any editor reads, with a YAML header in comments that begin with `#+`. `$name` is a declared
+parameter, `?name` a variable. Binding replaces `$name` outside strings, IRIs and comments by a term, never by text, so
+a value cannot change a query, and what is shown is what runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from provml import resources
+from provml.errors import BrokenFile, NoSuchQuery, WrongParameter
+from provml.rdf.literal import object_of
+from provml.values import IRI, plain
+
+TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
+    "string": ("text", (str,)),
+    "integer": ("a whole number", (int,)),
+    "double": ("a number", (float, int)),
+    "boolean": ("true or false", (bool,)),
+    "dateTime": ("a datetime", (datetime,)),
+    "iri": ("an IRI", (str,)),
+}
+HEADER = {"id", "summary", "class", "scope", "timing", "source", "params", "columns", "data", "direction", "plot"}
+PARAMETER = {"type", "help", "optional", "default", "many", "example", "of"}
+_TOKEN = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*"""'
+    r"|'''(?:[^'\\]|\\.|'(?!''))*'''"
+    r'|"(?:[^"\\\n\r]|\\.)*"'
+    r"|'(?:[^'\\\n\r]|\\.)*'"
+    r"|<[^<>\"{}|^`\\\x00-\x20]*>"
+    r"|#[^\n]*"
+    r"|\$(?P<name>\w+)",
+    re.DOTALL,
+)
+TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a query."""
+
+    name: str
+    type: str
+    help: str = ""
+    optional: bool = False
+    default: Any = None
+    many: bool = False
+    example: Any = None
+    of: str = ""
+
+    @property
+    def expected(self) -> str:
+        """What it takes, in words."""
+        what = f"the name or IRI of a {self.of}" if self.of else TYPES[self.type][0]
+        return f"one or more of: {what}" if self.many else what
+
+    @property
+    def required(self) -> bool:
+        """Whether the query cannot be asked without it."""
+        return not self.optional and self.default is None
+
+    def from_text(self, text: str) -> Any:
+        """A value typed on a command line."""
+        try:
+            if self.type == "integer":
+                return int(text)
+            if self.type == "double":
+                return float(text)
+            if self.type == "dateTime":
+                return datetime.fromisoformat(text)
+        except ValueError:
+            return text
+        if self.type == "boolean":
+            return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
+                text.lower(), text
+            )
+        return text
+
+
+@dataclass(frozen=True)
+class Query:
+    """One question: its words, its parameters, its columns, and its SPARQL."""
+
+    id: str
+    summary: str
+    text: str
+    path: Path
+    params: Mapping[str, Parameter] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def bind(self, values: Mapping[str, Any]) -> str:
+        """The SPARQL that runs for these values; what does not fit is a clear error."""
+        unknown = [name for name in values if name not in self.params]
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], self.params)
+            advice = f"Did you mean {near[0]}?" if near else f"It has {', '.join(self.params) or 'no parameters'}."
+            raise WrongParameter(self.id, unknown[0], values[unknown[0]], "no such parameter", advice)
+        written = {name: self._written(one, values.get(name)) for name, one in self.params.items()}
+
+        def put(match: re.Match[str]) -> str:
+            return written[match["name"]] if match["name"] else match[0]
+
+        return _TOKEN.sub(put, self.text)
+
+    def _written(self, one: Parameter, given: Any) -> str:
+        value = one.default if given is None else given
+        if value is None:
+            if one.required:
+                raise WrongParameter(self.id, one.name, None, one.expected, f"Give {one.name}=…")
+            return "UNDEF"
+        if one.many and isinstance(value, (list, tuple, set, frozenset)):
+            return " ".join(self._term(one, item) for item in value) or "UNDEF"
+        return self._term(one, value)
+
+    def _term(self, one: Parameter, value: Any) -> str:
+        scalar = plain(value)
+        kinds = TYPES[one.type][1]
+        if not isinstance(scalar, kinds) or (isinstance(scalar, bool) and bool not in kinds):
+            raise WrongParameter(self.id, one.name, value, one.expected, f"Give {one.name} as {one.expected}.")
+        if one.type == "iri":
+            try:
+                return f"<{IRI(scalar)}>"  # type: ignore[arg-type]  # the check above says it is text
+            except ValueError as error:
+                advice = "Give an absolute IRI, such as http://example.org/run/1."
+                raise WrongParameter(self.id, one.name, value, one.expected, advice) from error
+        if one.type == "integer":
+            return str(scalar)
+        if one.type == "double":
+            return object_of(float(scalar))  # type: ignore[arg-type]  # the check above says it is a number
+        if one.type == "string":
+            return object_of(str(scalar))
+        return object_of(scalar)
+
+
+def read_query(path: Path) -> Query:
+    """A query file, checked: its header, and that its parameters are those that its text uses."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BrokenFile(str(error.strerror or error).lower(), "Check the path.", file=str(path)) from error
+    said = _header(path, text)
+    params = {name: _parameter(path, text, name, spec) for name, spec in (said.get("params") or {}).items()}
+    used = {match["name"]: match.start() for match in _TOKEN.finditer(text) if match["name"]}
+    for name, place in used.items():
+        if name not in params:
+            line = text.count("\n", 0, place) + 1
+            raise BrokenFile(f"${name} is not declared", "Declare it in the header.", file=str(path), line=line)
+    for name, one in params.items():
+        if name not in used:
+            raise _broken(path, text, name, f"${name} is declared and not used", "Use it, or take it out.")
+        if (one.optional or one.many) and not re.search(rf"\{{\s*\${name}\s*\}}", text):
+            advice = f"Write VALUES ?{name} {{ ${name} }} and use ?{name}."
+            raise _broken(path, text, name, f"${name} may be absent or many", advice)
+    columns = {str(key): str(value) for key, value in (said.get("columns") or {}).items()}
+    about = {key: value for key, value in said.items() if key not in ("id", "summary", "params", "columns")}
+    return Query(str(said["id"]), str(said["summary"]), text, path, params, columns, about)
+
+
+def _header(path: Path, text: str) -> dict[str, Any]:
+    """The YAML of the lines that begin with `#+`."""
+    import yaml
+
+    lines = [line[2:].removeprefix(" ") for line in text.splitlines() if line.startswith("#+")]
+    try:
+        said = yaml.safe_load("\n".join(lines)) or {}
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark is not None else None
+        reason = f"its header is no YAML ({getattr(error, 'problem', error)})"
+        raise BrokenFile(reason, "Mend the lines with #+.", file=str(path), line=line) from error
+    if not isinstance(said, dict) or not said.get("id") or not said.get("summary"):
+        advice = "Begin it with `#+ id: …` and `#+ summary: …`."
+        raise BrokenFile("its header has no id and summary", advice, file=str(path))
+    extra = sorted(set(said) - HEADER)
+    if extra:
+        raise _broken(path, text, extra[0], f"its header says {extra[0]}", f"A header has {', '.join(sorted(HEADER))}.")
+    return said
+
+
+def _parameter(path: Path, text: str, name: str, spec: Any) -> Parameter:
+    spec = spec or {}
+    if not isinstance(spec, dict) or spec.get("type") not in TYPES or set(spec) - PARAMETER:
+        advice = f"Give a type of {', '.join(TYPES)}; it may have {', '.join(sorted(PARAMETER))}."
+        raise _broken(path, text, name, f"the parameter {name} is not well declared", advice)
+    return Parameter(name=name, **spec)
+
+
+def _broken(path: Path, text: str, word: str, reason: str, advice: str) -> BrokenFile:
+    """The error about a word of the header, with its line."""
+    found = (
+        n for n, line in enumerate(text.splitlines(), 1) if line.startswith("#+") and re.search(rf"\b{word}\b", line)
+    )
+    return BrokenFile(reason, advice, file=str(path), line=next(found, None))
+
+
+class Catalog(Mapping[str, Query]):
+    """The queries of some folders, by id; provml's own first."""
+
+    def __init__(self, folders: Iterable[Path] = ()) -> None:
+        self._queries: dict[str, Query] = {}
+        for folder in (resources.queries(), *folders):
+            for path in sorted(folder.glob("*.rq")):
+                query = read_query(path)
+                taken = self._queries.get(query.id)
+                if taken is not None:
+                    raise BrokenFile(
+                        f"the id {query.id} is that of {taken.path.name}", "Choose another id.", file=str(path)
+                    )
+                self._queries[query.id] = query
+
+    def __getitem__(self, name: str) -> Query:
+        if name in self._queries:
+            return self._queries[name]
+        raise NoSuchQuery(name, tuple(difflib.get_close_matches(name, self._queries, 5)) or tuple(self._queries))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._queries, key=_natural))
+
+    def __len__(self) -> int:
+        return len(self._queries)
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    match = re.fullmatch(r"(\D*)(\d*)(.*)", name)
+    letters, digits, rest = match.groups() if match else (name, "", "")
+    return letters, int(digits or 0), rest
+
+
+def user_folders(home: Path | None = None) -> list[Path]:
+    """Where users keep queries of their own: PROVML_QUERIES, and the folder `queries` of a home."""
+    named = [Path(part) for part in os.environ.get("PROVML_QUERIES", "").split(os.pathsep) if part]
+    inside = [home / "queries"] if home is not None and (home / "queries").is_dir() else []
+    return [*named, *inside]

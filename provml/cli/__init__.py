@@ -1,0 +1,33 @@
+"""The command line: every command a few lines that say it with the library.
+
+door       the group that turns errors into messages, and the options that commands share
+ontology   compile, demo
+run        runs, status, show, export, remove
+log        log
+home       query, verify, rebuild, gc
+
+account    what the graph says of a run, for `show`
+glance     a run read straight from its journals, for `log` and `status`
+narration  events as short lines for people
+"""
+
+from __future__ import annotations
+
+import click
+
+import provml
+from provml.cli import home, log, ontology, run
+from provml.cli.door import Commands
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(provml.__version__, prog_name="provml")
+def main() -> None:
+    """Record what a training used, did and produced, and ask it."""
+
+
+for room in (run, log, home, ontology):
+    for command in room.COMMANDS:
+        main.add_command(command)
+
+__all__ = ["main"]

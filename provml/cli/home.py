@@ -1,0 +1,118 @@
+"""A home: ask it, verify it, make its index anew, and clear away what is left over."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from provml.cli.door import bar, existing, opened, put, size, unread, with_form, with_home
+from provml.errors import BrokenFile
+
+
+@click.command()
+@click.argument("sparql", metavar="'SELECT …'|FILE|-")
+@with_form
+@with_home
+def query(sparql: str, form: str, home: Path | None) -> None:
+    """Ask all runs by SPARQL.
+
+    Give a query, a file that holds one, or - to read it from the input.
+
+    \b
+    provml query 'SELECT ?run ?status { ?run a provml:LearningProcessExecution ; provlake:status ?status }'
+    provml query best.rq --format csv
+
+    The prefixes prov, provml, provlake, mls, rdf, rdfs, owl, xsd, skos and dcterms are known.
+    """
+    text = read_query(sparql)
+    with opened(home) as store:
+        answer = store.query(text, sync=False)
+    if isinstance(answer, bool):
+        click.echo("true" if answer else "false")
+    else:
+        put(answer, form, "No rows.")
+
+
+def read_query(given: str) -> str:
+    """The text of a query that is given as such, as a file or as -."""
+    try:
+        if given == "-":
+            text = sys.stdin.read()
+        elif "\n" not in given and "{" not in given and (given.endswith((".rq", ".sparql")) or Path(given).is_file()):
+            text = Path(given).read_text(encoding="utf-8")
+        else:
+            text = given
+    except UnicodeDecodeError as error:
+        raise BrokenFile("it is not text in UTF-8", "Give a file with a SPARQL query.", file=given) from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise BrokenFile(reason, "Give a file with a SPARQL query.", file=given) from error
+    if not text.strip():
+        raise click.UsageError("There is no query. Give one, such as 'SELECT * { ?s ?p ?o } LIMIT 10'.")
+    return text
+
+
+@click.command()
+@with_form
+@with_home
+def verify(form: str, home: Path | None) -> None:
+    """Read every journal anew and name the lines that are damaged.
+
+    Each is told as file:line: reason; the command ends with 1 if there is one.
+    """
+    from provml.answer import Answer
+    from provml.store import Store
+
+    folder = existing(home)
+    with Store(folder) as store:
+        problems = store.verify()
+    if form != "table":
+        put(Answer(["file", "line", "reason"], [(str(folder / p.file), p.line, p.reason) for p in problems]), form)
+    else:
+        for problem in problems:
+            click.echo(f"{folder / problem.file}:{problem.line}: {problem.reason}")
+        journals = len(list((folder / "runs").glob("*/*.jsonl")))
+        what = f"{len(problems)} damaged line{'s'[: len(problems) != 1]}" if problems else "nothing is damaged"
+        click.echo(f"{journals} journal{'s'[: journals != 1]} read: {what}", err=bool(problems))
+    if problems:
+        sys.exit(1)
+
+
+@click.command()
+@with_home
+def rebuild(home: Path | None) -> None:
+    """Make the index anew from the journals."""
+    from provml.store import Store
+
+    folder = existing(home)
+    with Store(folder) as store, bar("rebuilding", unread(folder, anew=True) if sys.stderr.isatty() else 0) as report:
+        events = store.rebuild(report)
+    click.echo(f"index made anew from {events} event{'s'[: events != 1]}")
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@with_form
+@with_home
+def gc(dry_run: bool, form: str, home: Path | None) -> None:
+    """Clear away what dead processes left beside the index.
+
+    Private copies of the index, half-made snapshots and half-written files that nobody uses; runs are never touched.
+    """
+    from provml.answer import Answer
+    from provml.store.gc import collect
+
+    left = collect(existing(home), dry_run=dry_run)
+    if form != "table":
+        put(Answer(["path", "bytes"], [(str(path), count) for path, count in left]), form)
+        return
+    if not left:
+        click.echo("nothing is left over")
+        return
+    put(Answer(["left over", "size"], [(str(path), size(count)) for path, count in left]), form)
+    click.echo(f"{'would free' if dry_run else 'freed'} {size(sum(count for _, count in left))}")
+
+
+COMMANDS = (query, verify, rebuild, gc)

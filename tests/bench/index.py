@@ -1,0 +1,184 @@
+"""Journal to index next to a raw `bulk_load` of the same N-Triples, with memory, sizes and growth, in one run.
+
+    python tests/bench/index.py [--scale 0.01 0.1 1] [--repeat 1] [--keep FOLDER]
+
+The data is that of section 5.4 of the PROV-ML paper, made through the recorder: 8 workflows with a training, a
+validation and an evaluation each, 300 epochs with 200 batches of the training at scale 1 (epochs and batches shrink
+alike below that), a loss a batch, hyperparameters, a model and evaluations an epoch. The N-Triples are lifted before
+and their making is not counted. Each contender runs in a process of its own, which tells its CPU and wall time (from
+before the store is opened until it is closed) and its peak memory; rounds alternate and the best round counts. CPU time
+is that of all threads. Nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+WORKFLOWS, EPOCHS, BATCHES = 8, 300, 200
+
+
+def record(home: Path, scale: float) -> int:
+    """Record the workflows; how many events that takes."""
+    from provml.recorder import Recorder
+
+    epochs, batches = max(1, round(EPOCHS * scale**0.5)), max(1, round(BATCHES * scale**0.5))
+    for number in range(WORKFLOWS):
+        with Recorder(f"workflow {number}", home=home, model="seismic", strict=True, run=f"workflow-{number}") as run:
+            raw = run.dataset(f"seismic cube {number}".encode(), name="cube", role="raw")
+            tiles = run.prepared(f"tiles {number}".encode(), by="tiling", using=raw, tile=224)
+            settings = {"learning_rate": 0.001 * (number + 1), "momentum": 0.9, "batch_size": 32, "optimizer": "Adam"}
+            with run.training(using=tiles, **settings) as training:
+                for epoch in training.epochs(epochs):
+                    for batch in epoch.batches(range(batches)):
+                        batch.measured(loss=1.0 / (1.0 + epoch.index + batch.index / 1000))
+                    epoch.measured(loss=1.0 / epoch.index, accuracy=1.0 - 1.0 / (1 + epoch.index))
+                    with epoch.validation() as validation:
+                        validation.measured(loss=1.1 / epoch.index)
+                    model = epoch.produced(f"weights {number} {epoch.index}".encode())
+            with run.evaluation(of=model) as test:
+                test.measured(accuracy=0.9)
+    return sum(path.read_bytes().count(b"\n") for path in home.glob("runs/*/*.jsonl"))
+
+
+def lift(home: Path, out: Path) -> int:
+    """The N-Triples of all journals, each once; how many."""
+    from provml.store.kin import Eldest
+    from provml.store.progress import Journal
+    from provml.store.reading import lifted
+
+    eldest, count = Eldest(), 0
+    with out.open("wb") as file:
+        for path in sorted(home.glob("runs/*/*.jsonl")):
+            seen: set[int] = set()
+            for _, text in lifted(path.name, path, Journal(), eldest):
+                for line in text.splitlines(keepends=True):
+                    mark = hash(line)
+                    if mark not in seen:
+                        seen.add(mark)
+                        file.write(line)
+            count += len(seen)
+    return count
+
+
+def load_raw(ntriples: Path, folder: Path) -> None:
+    """The limit: Oxigraph's own loader, the whole file at once."""
+    import pyoxigraph as ox
+
+    store = ox.Store(str(folder))
+    store.bulk_load(path=str(ntriples), format=ox.RdfFormat.N_TRIPLES)
+    del store
+
+
+def load_journals(home: Path) -> None:
+    """What users get: journals to index, ontology, progress and snapshot included."""
+    from provml.store import Store
+
+    with Store(home) as store:
+        store.sync()
+
+
+def contender(name: str, home: Path, ntriples: Path, folder: Path) -> None:
+    """Run one contender in this process and print what it took."""
+    began = time.perf_counter()
+    if name == "raw":
+        load_raw(ntriples, folder)
+    else:
+        load_journals(home)
+    wall = time.perf_counter() - began
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    took = {"cpu": used.ru_utime + used.ru_stime, "wall": wall, "rss": used.ru_maxrss * 1024}
+    print(json.dumps(took))
+
+
+def measure(name: str, home: Path, ntriples: Path, folder: Path) -> dict[str, float]:
+    """Run one contender in a process of its own."""
+    shutil.rmtree(folder if name == "raw" else home / "index", ignore_errors=True)
+    command = [sys.executable, __file__, "--contender", name, str(home), str(ntriples), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name} failed:\n{done.stderr}")
+    took: dict[str, float] = json.loads(done.stdout)
+    return took
+
+
+def size(folder: Path) -> int:
+    """The bytes that a folder takes on the disk; what is linked twice counts once."""
+    held = {path.stat().st_ino: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    return sum(held.values())
+
+
+def run(scale: float, repeat: int, folder: Path) -> dict[str, Any]:
+    """All figures of one scale."""
+    home, ntriples, raw = folder / "home", folder / "all.nt", folder / "raw"
+    shutil.rmtree(folder, ignore_errors=True)
+    events = record(home, scale)
+    triples = lift(home, ntriples)
+    best: dict[str, dict[str, float]] = {}
+    for _ in range(repeat):
+        for name in ("raw", "journals"):
+            took = measure(name, home, ntriples, raw)
+            best[name] = {key: min(took[key], best.get(name, took)[key]) for key in took}
+    return {
+        "scale": scale,
+        "events": events,
+        "triples": triples,
+        "written": size(home / "runs"),
+        "ntriples": ntriples.stat().st_size,
+        "index": size(home / "index"),
+        "raw index": size(raw),
+        **best,
+    }
+
+
+def show(figures: dict[str, Any], before: dict[str, Any] | None) -> None:
+    """Print the figures of one scale."""
+    raw, ours, triples = figures["raw"], figures["journals"], figures["triples"]
+    print(f"\nscale {figures['scale']:g}: {triples:,} triples from {figures['events']:,} events")
+    print(f"{'':22}{'CPU s':>9}{'wall s':>9}{'triples/CPU s':>15}{'peak MB':>9}{'disk MB':>9}")
+    for label, took, disk in (
+        ("raw bulk_load", raw, figures["raw index"]),
+        ("journals to index", ours, figures["index"]),
+    ):
+        speed = triples / took["cpu"]
+        print(f"{label:22}{took['cpu']:9.1f}{took['wall']:9.1f}{speed:15,.0f}{took['rss'] / 1e6:9.0f}{disk / 1e6:9.0f}")
+    by_cpu, by_wall = raw["cpu"] / ours["cpu"], raw["wall"] / ours["wall"]
+    print(f"speed, raw bulk_load = 1: {by_cpu:.2f} by CPU, {by_wall:.2f} by wall (to reach: 0.5)")
+    written, ntriples = figures["written"] / 1e6, figures["ntriples"] / 1e6
+    print(f"journals {written:.1f} MB, N-Triples {ntriples:.0f} MB: 1/{ntriples / written:.1f} (to reach: 1/20)")
+    if before is not None:
+        grown = triples / before["triples"]
+        cost = ours["cpu"] / before["journals"]["cpu"]
+        print(f"{grown:.1f} times the triples of scale {before['scale']:g} cost {cost:.1f} times the CPU time")
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--contender"]:
+        name, *paths = sys.argv[2:]
+        contender(name, *map(Path, paths))
+        return
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--scale", type=float, nargs="+", default=[0.01, 0.1])
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="a folder for the data; without it, it is removed at the end")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        before: dict[str, Any] | None = None
+        for scale in options.scale:
+            figures = run(scale, options.repeat, (options.keep or Path(temporary)) / f"{scale:g}")
+            show(figures, before)
+            if not options.keep:
+                shutil.rmtree(Path(temporary) / f"{scale:g}")
+            before = figures
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,449 @@
+"""The questions of the catalog have true answers: the papers' tables, plain Python over the events, golden files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from world import alexnet, seismic
+from world.asking import CATALOG, Row, World
+from world.cases import ALEXNET, RUN, SEISMIC
+from world.journal import Tale, sha256
+from world.reckoning import Reckoning, as_text
+
+from provml.answer import Answer
+from provml.recorder import record
+
+HERE = Path(__file__).parent
+GOLDEN = HERE / "golden"
+DOMAIN = HERE / "world" / "domain.ttl"
+PLACES: dict[str, tuple[str | None, str | None]] = {
+    f"{seismic.KG}NetherlandsF3": ("North Sea", "F3"),
+    f"{seismic.KG}Penobscot3D": ("Scotian", "Penobscot"),
+    f"{seismic.KG}Parihaka3D": ("Taranaki", None),
+}
+
+
+@pytest.fixture(scope="session")
+def trainings(tmp_path_factory: pytest.TempPathFactory) -> World:
+    home = tmp_path_factory.mktemp("trainings")
+    alexnet.write(home)
+    return World(home)
+
+
+@pytest.fixture(scope="session")
+def cycle(tmp_path_factory: pytest.TempPathFactory) -> World:
+    home = tmp_path_factory.mktemp("cycle")
+    seismic.life_cycle().write(home)
+    return World(home, DOMAIN)
+
+
+def run(name: str) -> str:
+    return f"{RUN}{name}"
+
+
+class near(list[Row]):  # noqa: N801  # it reads like pytest.approx
+    """Rows that are equal where numbers agree in nine digits, also where they are written as text."""
+
+    def __eq__(self, other: object) -> bool:
+        assert isinstance(other, list)
+        return [tuple(map(as_text, row)) for row in self] == [tuple(map(as_text, row)) for row in other]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+# ---- the papers' tables, as they are printed
+
+TABLES: dict[str, tuple[str, dict[str, Any], list[str], list[Row]]] = {
+    "seed 000, Table 3": (
+        "q3",
+        {"model": "alexnet", "run": run("ten")},
+        ["epoch", "seconds", "value"],
+        [
+            (1, 22.075, 3.484),
+            (2, 20.560, 2.870),
+            (3, 19.996, 2.542),
+            (4, 20.478, 2.188),
+            (5, 20.378, 2.015),
+            (6, 20.006, 1.784),
+            (7, 20.486, 1.600),
+            (8, 20.238, 1.466),
+            (9, 20.395, 1.246),
+            (10, 20.318, 0.977),
+        ],
+    ),
+    "seed 000, Table 4": (
+        "q6",
+        {"model": "alexnet"},
+        ["epoch", "new", "technique"],
+        [(10, 0.001, "LRS"), (30, 0.00025, "LRS")],
+    ),
+    "seed 000, Table 5": (
+        "q8",
+        {"model": "alexnet"},
+        ["filter", "value", "epochs"],
+        [("none", 0.59, 100), ("Gray-scale", 0.37, 100)],
+    ),
+    "seed 001, Table 1.1": (
+        "h1",
+        {"model": "alice"},
+        ["epoch", "value", "seconds"],
+        [(1, 0.903, 102.86), (2, 0.916, 107.59), (3, 0.920, 106.22), (4, 0.922, 107.72), (5, 0.924, 101.20)],
+    ),
+    "seed 001, Table 3.1": (
+        "h2",
+        {"model": "example", "descending": False, "first": 5},
+        ["epoch", "seconds", "value"],
+        [(20, 106.55, 0.50), (19, 110.92, 0.53), (18, 113.86, 0.66), (17, 100.06, 0.71), (16, 109.21, 0.73)],
+    ),
+    "seed 001, Table 4.1": (
+        "h3",
+        {"model": "alexnet-20", "first": 10},
+        ["epoch", "seconds"],
+        [
+            (1, 14.005),
+            (2, 11.458),
+            (3, 10.647),
+            (4, 10.548),
+            (5, 10.720),
+            (6, 12.779),
+            (7, 10.394),
+            (8, 10.619),
+            (9, 10.695),
+            (10, 10.572),
+        ],
+    ),
+    "seed 001, Table 4.2": ("h4", {"model": "alexnet-20"}, ["epoch", "seconds", "value"], [(20, 10.889, 0.1954)]),
+    "seed 001, Table 4.3": ("h5", {"model": "alexnet-20"}, ["epoch", "setting", "value"], [(20, 0.00025, 0.9402299)]),
+    "seed 001, Table 4.4": (
+        "h6",
+        {"model": "alexnet-20"},
+        ["number", "new", "epoch"],
+        [(1, 0.0005, 10), (2, 0.00025, 20)],
+    ),
+    "seed 001, Table 4.5": (
+        "h3",
+        {"model": "densed", "run": run("densed-20"), "first": 5},
+        ["epoch", "seconds"],
+        [(1, 48.398), (2, 14.896), (3, 15.332), (4, 15.413), (5, 14.885)],
+    ),
+    "seed 001, Table 4.6": (
+        "h4",
+        {"model": "densed", "run": run("densed-20")},
+        ["epoch", "seconds", "value"],
+        [(20, 15.103, 0.004)],
+    ),
+    "seed 001, Table 4.8": (
+        "h7",
+        {"model": "densed", "k": 32, "l": 4, "last": 1},
+        ["epoch", "value"],
+        [(200, 0.0184)],
+    ),
+    "seed 001, Table 4.9": (
+        "h7",
+        {"model": "densed", "k": 32, "l": 8},
+        ["epoch", "value"],
+        [
+            (1, 2.168),
+            (2, 0.268),
+            (3, 0.136),
+            (4, 0.115),
+            (5, 0.108),
+            (6, 0.106),
+            (7, 0.105),
+            (8, 0.105),
+            (9, 0.105),
+            (10, 0.104),
+        ],
+    ),
+    "seed 001, Table 4.10": (
+        "h8",
+        {"model": "densed", "learning_rate": 0.001, "k": 24, "l": 4},
+        ["epoch", "value", "layers"],
+        [(200, 0.012, 64)],
+    ),
+}
+TABLE_4_7 = [
+    (1, 0.431),
+    (2, 0.079),
+    (3, 0.053),
+    (4, 0.047),
+    (5, 0.045),
+    (6, 0.045),
+    (7, 0.044),
+    (8, 0.044),
+    (9, 0.044),
+    (10, 0.043),
+]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_asking_gives_the_table_of_the_paper(trainings: World, table: str):
+    question, values, columns, printed = TABLES[table]
+    assert table.split(", ")[0] in CATALOG[question].about["source"]
+    assert trainings.rows(question, *columns, **values) == near(printed)
+
+
+def test_asking_again_while_the_training_goes_on_gives_the_next_table(tmp_path: Path):
+    losses = alexnet.filled([loss for _, loss in TABLE_4_7], 200, 0.0184)
+    whole = alexnet.densed("k32-l4", 1, 32, 4, losses)
+    begun = alexnet.densed("k32-l4", 1, 32, 4, losses[:10], finished=False)
+    path = begun.write(tmp_path)
+    world = World(tmp_path)
+    assert world.rows("h7", "epoch", "value", model="densed", k=32, l=4) == near(TABLE_4_7)
+    before = path.read_bytes()
+    whole.write(tmp_path)
+    assert path.read_bytes().startswith(before)
+    world.sync()
+    last = world.rows("h7", "epoch", "value", model="densed", k=32, l=4, last=1)
+    assert last == near([(200, 0.0184)])
+
+
+# ---- golden answers
+
+
+def test_every_question_is_asked_with_and_without_what_may_be_left_out():
+    asked = ALEXNET | SEISMIC
+    for name, query in CATALOG.items():
+        cases = [values for case, values in asked.items() if case.partition("-")[0] == name]
+        free = {key for key, one in query.params.items() if not one.required}
+        assert any(not free & values.keys() for values in cases), f"{name} is not asked without its optional parameters"
+        assert free <= {key for values in cases for key in values}, f"{name} is not asked with all its parameters"
+    assert {case.partition("-")[0] for case in asked} <= set(CATALOG)
+    assert {path.stem for path in GOLDEN.iterdir()} == set(asked), "golden files and cases differ"
+
+
+@pytest.mark.parametrize("case", list(ALEXNET))
+def test_the_trainings_give_the_golden_answer(trainings: World, case: str, update_golden: bool):
+    compare(trainings, case, ALEXNET[case], update_golden)
+
+
+@pytest.mark.parametrize("case", list(SEISMIC))
+def test_the_life_cycle_gives_the_golden_answer(cycle: World, case: str, update_golden: bool):
+    compare(cycle, case, SEISMIC[case], update_golden)
+
+
+def compare(world: World, case: str, values: dict[str, Any], update: bool) -> None:
+    columns, rows = world.ask(case.partition("-")[0], **values)
+    given = Answer(columns, rows).to_csv()
+    path = GOLDEN / f"{case}.csv"
+    if update:
+        path.write_text(given, encoding="utf-8")
+    assert rows, "a golden answer without rows tells nothing"
+    assert list(csv.reader(io.StringIO(given))) == near(list(csv.reader(io.StringIO(path.read_text(encoding="utf-8")))))
+
+
+# ---- the life cycle, reckoned in plain Python
+
+
+def reckoned(tales: list[Tale]) -> Reckoning:
+    return Reckoning({tale.run: tale.events for tale in tales})
+
+
+def alike(asked: list[Row], counted: list[Row]) -> None:
+    """The same rows, whatever their order; floats as far as they can agree."""
+    left, right = (Counter(tuple(map(as_cell, row)) for row in rows) for rows in (asked, counted))
+    assert left == right
+
+
+def as_cell(value: Any) -> Any:
+    if isinstance(value, frozenset) or value is None:
+        return value
+    if isinstance(value, float):
+        return as_text(value)
+    return as_text(value) if isinstance(value, int) else str(value)
+
+
+def paired(row: Row) -> Row:
+    """A row of l7 with its lists as sets of pairs."""
+    split = ([pair.partition("=") for pair in cell.split(", ") if pair] for cell in row[4:8])
+    return (*row[:4], *(frozenset((name, as_text(value)) for name, _, value in pairs) for pairs in split), row[8])
+
+
+def agree(world: World, tales: list[Tale]) -> None:
+    """Ask l1 to l7 of everything, and compare with what the events tell."""
+    known = reckoned(tales)
+    for name, ref, _, _ in known.models:
+        model = f"{RUN}{name}/data/{ref}"
+        alike(world.rows("l1", model=model), known.l1(name, ref, PLACES))
+        alike(world.rows("l2", model=model), known.l2(name, ref))
+    for ref in sorted({ref for _, ref in known.data if ref.startswith("sha256:")}):
+        alike(world.rows("l3", dataset=f"urn:{ref}"), known.l3(ref))
+        alike(world.rows("l4", dataset=f"urn:{ref}"), known.l4(ref))
+    for low, high in ((0, 1000), (100, 200), (100, 300), (150, 160)):
+        slices = {"from": low, "to": high}
+        alike(world.rows("l5", **slices), known.l5(low, high))
+        alike(world.rows("l6", **slices), known.l6(low, high, PLACES))
+        rows = [paired(row) for row in world.rows("l7", **slices)]
+        alike(rows, known.l7(low, high))
+        assert [row[3] for row in rows] == sorted(row[3] for row in rows)
+
+
+def test_the_questions_about_the_life_cycle_agree_with_plain_python(cycle: World):
+    agree(cycle, seismic.life_cycle().tales)
+
+
+@st.composite
+def cycles(draw: st.DrawFn) -> seismic.Seismic:
+    world = seismic.Seismic()
+    known = st.sampled_from(["NetherlandsF3", "Penobscot3D", "Parihaka3D", ""])
+    surveys = draw(st.lists(known, min_size=1, max_size=2))
+    for number, survey in enumerate(surveys):
+        where = {"latitude": float(number), "longitude": 0.5 * number}
+        world.curation(f"c{number}", number, f"raw{number}.sgy", survey, slices=100 + number, **where)
+    names = []
+    for number in range(draw(st.integers(1, 3))):
+        low = draw(st.sampled_from([0, 100, 150]))
+        source = f"raw{draw(st.integers(0, len(surveys) - 1))}.sgy"
+        name = draw(st.sampled_from([f"p{number}", "same"]))
+        slices = (low, low + draw(st.sampled_from([10, 100])))
+        world.preparation(f"p{number}", 10 + number, source, name, slices=slices, tile=64, noise=0.25)
+        names.append(name)
+    loss = st.integers(1, 8).map(lambda n: n / 8)
+    for number in range(draw(st.integers(1, 3))):
+        sets = draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True))
+        world.learning(
+            f"l{number}",
+            20 + number,
+            [f"{name}-train.h5" for name in sets],
+            losses=draw(st.lists(st.lists(loss, min_size=1, max_size=2), min_size=1, max_size=2)),
+            validation=draw(st.sampled_from(["", f"{sets[0]}-validation.h5"])),
+            learning_rate=draw(st.sampled_from([0.1, 0.01])),
+            adapted=draw(st.sampled_from([None, {1: 0.001}])),
+            models=draw(st.booleans()),
+            evaluated=draw(st.booleans()),
+            ends=draw(st.sampled_from(["finished", "failed", "running", "lost"])),
+        )
+    return world
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(world=cycles())
+def test_they_agree_on_any_life_cycle(tmp_path_factory: pytest.TempPathFactory, world: seismic.Seismic):
+    home = tmp_path_factory.mktemp("any")
+    world.write(home)
+    agree(World(home, DOMAIN), world.tales)
+
+
+def test_data_that_is_made_again_after_its_use_has_both_origins(tmp_path: Path):
+    world = seismic.Seismic()
+    world.curation("c", 0, "f3.sgy", "NetherlandsF3", slices=951, latitude=54.8, longitude=4.75)
+    tale = Tale("again", "salt", seismic.MAY + 7200.0, model="salt")
+    world.tales.append(tale)
+    source = tale.data("f3.sgy.h5")
+    train = tale.data("again-train.h5")
+    models = []
+    for number in (1, 2):
+        training = tale.begin("training", using=[train], learning_rate=0.1)
+        tale.epoch(training, 1, 2.0, loss=1.0 / number)
+        models.append(tale.produced(training, tale.data("salt", f"weights {number}", kind="model")))
+        tale.end(training)
+        world.prepare(tale, source, "again", slices=(1, 2), tile=8, noise=0.5)
+    tale.finish()
+    world.write(tmp_path)
+    asked = World(tmp_path, DOMAIN)
+    for model in models:
+        rows = asked.rows("l1", "file", "slices", "field", model=f"{RUN}again/data/{model}")
+        assert rows == [("raw/f3.sgy", 951, "F3")]
+    ref = f"urn:sha256:{sha256('again-train.h5')}"
+    assert len({row[0] for row in asked.rows("b4", "user", sha256=sha256("again-train.h5"))}) == 2
+    assert {row[0] for row in asked.rows("l3", "training", dataset=ref)} == {f"{RUN}again/training-2"}
+    assert len(asked.rows("b5", dataset=f"urn:sha256:{sha256('f3.sgy')}")) == 2
+
+
+# ---- the paper's listings
+
+
+def parts(text: str) -> dict[str, int]:
+    """How many clauses each part of a listing has."""
+    body = text[text.index("WHERE {") : text.rindex("}")]
+    found = re.split(r"\n  # (.*)\n", body)[1:]
+    named = zip(found[::2], found[1::2], strict=True)
+    return {name: len(re.findall(r"\s[;.]\s", f"{clauses}\n")) for name, clauses in named}
+
+
+def test_the_listings_of_the_paper_give_the_same_answer_and_have_as_many_clauses_as_it_counts(cycle: World):
+    first, second = ((HERE / "world" / f"listing-{number}.rq").read_text() for number in (1, 2))
+    names = ["Training stage", "Epoch iteration", "Model hyperparameters", "Model", "Model evaluation"]
+    assert parts(first) == dict(zip(names, [1, 2, 6, 2, 3], strict=True))
+    assert parts(second) == dict(zip(names, [4, 5, 7, 5, 6], strict=True))
+    one, other = (sorted(cycle.query(text)[1], key=str) for text in (first, second))
+    assert one == other
+    assert len(one) > 20
+
+
+# ---- what the recorder writes
+
+
+def test_what_the_recorder_writes_can_be_asked(tmp_path: Path):
+    for name in ("f3.sgy", "train.h5", "validation.h5", "model.pt"):
+        (tmp_path / name).write_text(name)
+    with record("salt", home=tmp_path / "home", strict=True, by="trainer", capture_environment=False) as recorder:
+        raw = recorder.dataset(tmp_path / "f3.sgy", role="raw", about=f"{seismic.KG}NetherlandsF3", slices=951)
+        with recorder.preparation("tiles", using=raw, tile_size=64, first_slice=100, last_slice=200) as step:
+            train = step.produced(tmp_path / "train.h5")
+            held_out = step.produced(tmp_path / "validation.h5", role="validation")
+        with recorder.training(using=[train], learning_rate=0.1) as training:
+            for epoch in training.epochs(2):
+                for batch in epoch.batches(range(2)):
+                    batch.measured(loss=1.0 / (epoch.index + batch.index))
+                epoch.measured(loss=1.0 / epoch.index)
+                with epoch.validation(using=[held_out], threshold=0.5) as twin:
+                    twin.measured(loss=2.0 / epoch.index)
+                if epoch.index == 1:
+                    training.adapted(learning_rate=0.05, technique="step decay")
+            model = training.produced(tmp_path / "model.pt")
+        with recorder.evaluation(of=model) as test:
+            test.measured(accuracy=0.75)
+    world = World(tmp_path / "home", DOMAIN)
+    iri = f"{RUN}{recorder.id}/data/{model.ref}"
+    columns = ("latitude", "basin", "field", "slices")
+    assert world.rows("l1", *columns, model=iri) == [(None, "North Sea", "F3", 951)]
+    prepared = [("first_slice", 100), ("last_slice", 200), ("tile_size", 64)]
+    assert world.rows("l2", "parameter", "value", model=iri) == prepared
+    best = [
+        (2, "evaluation", "accuracy", 0.75),
+        (2, "hyperparameter", "learning_rate", 0.05),
+        (2, "training", "loss", 0.5),
+        (2, "validation", "loss", 1.0),
+    ]
+    assert world.rows("l3", "epoch", "kind", "name", "value", dataset=f"urn:{train.ref}") == best
+    assert world.rows("l4", "epoch", "batches", dataset=f"urn:{train.ref}") == [(1, 2), (2, 2)]
+    slices = {"from": 100, "to": 200}
+    assert world.rows("l5", "epoch", "measure", "value", **slices) == [(1, "loss", 1.0), (2, "loss", 0.5)]
+    assert world.rows("l6", "slices", "basin", "field", **slices) == [(951, "North Sea", "F3")]
+    measured = ("epoch", "hyperparameters", "measures", "validation_hyperparameters", "validation_measures")
+    assert world.rows("l7", *measured, **slices) == [
+        (2, "learning_rate=0.05", "loss=0.5", "threshold=0.5", "loss=1"),
+        (1, "learning_rate=0.1", "loss=1", "threshold=0.5", "loss=2"),
+    ]
+    assert world.rows("q4", "initial", "value", model="salt") == [(0.1, 0.75)]
+    assert world.rows("h5", "epoch", "setting", model="salt", measure="loss") == [(2, 0.05)]
+    assert world.rows("h6", "number", "epoch", "new", "technique", model="salt") == [(1, 1, 0.05, "step decay")]
+
+
+def test_a_value_that_is_not_a_number_is_never_the_best(tmp_path: Path):
+    tale = alexnet.curve(
+        "nan", 1, "m", seconds=[1.0] * 3, losses=[float("nan"), 0.5, 0.7], accuracies=[float("nan"), 0.2, 0.3]
+    )
+    tale.write(tmp_path)
+    world = World(tmp_path)
+    assert world.rows("h4", "epoch", "value", model="m") == [(2, 0.5)]
+    assert world.rows("h5", "epoch", "value", model="m") == [(3, 0.3)]
+    assert math.isnan(world.rows("q1", "value", model="m", epoch=1)[0][0])
+
+
+def test_a_model_that_nobody_trained_gives_no_rows(trainings: World):
+    for name, query in CATALOG.items():
+        one = query.params.get("model")
+        if one is not None and one.type == "string":
+            needed = {key: 1.0 if p.type == "double" else "x" for key, p in query.params.items() if p.required}
+            assert trainings.rows(name, **{**needed, "model": "nobody's"}) == [], name
