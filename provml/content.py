@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 from pathlib import Path
@@ -105,9 +106,17 @@ def jsonable(value: Any) -> event.Value:
         return scalar
     if scalar.__class__ is float:
         return jsonable(scalar)
+    if isinstance(scalar, (list, tuple, dict)):  # such as an optimizer's betas: kept as the text of it
+        return json.dumps(scalar, default=_inside)
     from provml.rdf.exact import encode_value
 
     return encode_value(scalar)
+
+
+def _inside(value: Any) -> Any:
+    """What JSON makes of a value inside a list: its plain form, else its text."""
+    scalar = plain(value)
+    return scalar if scalar.__class__ in (bool, int, float, str) else str(scalar)
 
 
 def text(said: Any) -> str:

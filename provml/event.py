@@ -145,6 +145,17 @@ class Adapted(Event):
     parameters: Values = {}
 
 
+class Implementation(Event):
+    """What carried out a stage or a step: an implementation of an algorithm, in some software."""
+
+    at: str
+    name: str
+    algorithm: str = ""
+    software: str = ""
+    version: str = ""
+    values: Values = {}
+
+
 class Layers(Event):
     """The layers of the network that a stage trains."""
 
@@ -180,6 +191,7 @@ AnyEvent = (
     | Produced
     | Parameter
     | Adapted
+    | Implementation
     | Layers
     | Fault
     | End

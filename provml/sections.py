@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from provml.content import Data, text
-from provml.event import Adapted, Batch, Begin, Done, Layers, Measured, Parameter, Produced, Used
+from provml.event import Adapted, Batch, Begin, Done, Implementation, Layers, Measured, Parameter, Produced, Used
 from provml.process import ending, instructions, raised_at
 
 if TYPE_CHECKING:
@@ -94,6 +94,14 @@ class Step:
         """It has these parameters too."""
         if kept := self.run.values(values):
             self.run.tell(Parameter(self.at, kept))
+
+    def implemented_by(
+        self, name: str, *, algorithm: str = "", software: str = "", version: str = "", **characteristics: Any
+    ) -> None:
+        """What carries it out: an implementation, of which algorithm, in which software and version."""
+        if not self.run.off:
+            said = self.run.values(characteristics)
+            self.run.tell(Implementation(self.at, text(name), text(algorithm), text(software), text(version), said))
 
     def produced(self, source: Any, *, name: str = "", role: str = "", kind: str = "dataset", **said: Any) -> Data:
         """It produced this data: with what it is `about`, its `store` and `media_type`, and what else is said of it."""

@@ -4,6 +4,7 @@ door       the group that turns errors into messages, and the options that comma
 ontology   compile, demo
 run        runs, status, show, export, remove
 log        log
+ask        ask
 home       query, verify, rebuild, gc
 
 account    what the graph says of a run, for `show`
@@ -16,7 +17,7 @@ from __future__ import annotations
 import click
 
 import provml
-from provml.cli import home, log, ontology, run
+from provml.cli import ask, home, log, ontology, run
 from provml.cli.door import Commands
 
 
@@ -26,7 +27,7 @@ def main() -> None:
     """Record what a training used, did and produced, and ask it."""
 
 
-for room in (run, log, home, ontology):
+for room in (run, log, ask, home, ontology):
     for command in room.COMMANDS:
         main.add_command(command)
 

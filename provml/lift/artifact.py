@@ -160,3 +160,34 @@ def produced(lifter: Lifter, what: event.Produced) -> None:
                 value=decode_value(value),
             )
         )
+
+
+def implementation(lifter: Lifter, what: event.Implementation) -> None:
+    """What carried out a stage or a step, and its characteristics, which are the run's own."""
+    once = lifter.plan.once
+    algorithm = software = None
+    if what.algorithm:
+        algorithm = once(
+            name.shared("algorithm", what.algorithm), lambda iri: vocab.Algorithm(iri, label=what.algorithm)
+        )
+    if what.software:
+        software = once(
+            name.shared("software", what.software, *([what.version] if what.version else [])),
+            lambda iri: vocab.Software(iri, label=what.software, software_version=what.version or None),
+        )
+    iri = IRI(f"{lifter.run}#implementation/{name.slug(what.name)}")
+    made = []
+    for title, value in what.values.items():
+        made.append(IRI(f"{iri}/{name.slug(title)}"))
+        lifter.tell(vocab.ImplementationCharacteristic(made[-1], label=title, value=decode_value(value)))
+    lifter.tell(
+        vocab.Implementation(
+            iri,
+            label=what.name,
+            software_version=what.version or None,
+            implements_algorithm=algorithm,
+            is_part_of_software=software,
+            has_implementation_characteristic=made,
+        )
+    )
+    lifter.tell(lifter.execution(what.at, was_associated_with=iri))

@@ -361,6 +361,7 @@ HANDLERS: dict[type[msgspec.Struct], Callable[[Lifter, Any], None]] = {
     event.Produced: artifact.produced,
     event.Parameter: Lifter.more_parameters,
     event.Adapted: adaptation.adapted,
+    event.Implementation: artifact.implementation,
     event.Layers: network.layers,
     event.Fault: Lifter.fault,
     event.End: Lifter.run_ended,

@@ -7,6 +7,7 @@ kin        the journals of one run among each other
 progress   how far the index has read, and the true status of a run
 lock       who may write an index
 fork       what a fork does to open stores
+asking     questions of the catalog, with the names that people use
 export     a run or all of it as RDF files
 gc         what readers and indexers that were killed left behind
 """

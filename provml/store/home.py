@@ -18,9 +18,11 @@ import pyoxigraph as ox
 
 from provml import rdf
 from provml.answer import Answer
+from provml.catalog import Catalog, user_folders
 from provml.errors import BrokenFile, BrokenQuery, NoSuchRun
 from provml.lift import name
 from provml.resources import default_home
+from provml.store import asking
 from provml.store.index import Index
 from provml.store.kin import Eldest
 from provml.store.progress import Journal, Problem
@@ -85,6 +87,7 @@ class Store:
             raise BrokenFile(f"it cannot be a home ({reason})", "Name another folder.", file=str(self.home)) from error
         self._lock = threading.RLock()
         self._index = Index.open(self.home)
+        self._catalog: Catalog | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -186,6 +189,24 @@ class Store:
             return Answer(columns, [tuple(None if n is None else rdf.value(n) for n in row) for row in answer])
         except (SyntaxError, RuntimeError, OSError, ValueError) as error:
             raise BrokenQuery(_reason(str(error))) from error
+
+    @property
+    def catalog(self) -> Catalog:
+        """The questions that can be asked by name: provml's own and yours."""
+        if self._catalog is None:
+            self._catalog = Catalog(user_folders(self.home))
+        return self._catalog
+
+    def ask(self, question: str, **values: Any) -> Answer:
+        """The answer to a question of the catalog: `store.ask("q6", model="alexnet")`.
+
+        Where a parameter stands for a node, the name that people use will do: a run's short id, a model's name.
+        """
+        return asking.ask(self, self.catalog[question], values)
+
+    def sparql(self, question: str, **values: Any) -> str:
+        """The SPARQL that a question of the catalog becomes."""
+        return asking.bound(self, self.catalog[question], values)
 
     def read(self, iri: str) -> Any:
         """The thing that the graph describes under an IRI."""
