@@ -106,11 +106,16 @@ def jsonable(value: Any) -> event.Value:
         return scalar
     if scalar.__class__ is float:
         return jsonable(scalar)
-    if isinstance(scalar, (list, tuple, dict)):  # such as an optimizer's betas: kept as the text of it
-        return json.dumps(scalar, default=_inside)
     from provml.rdf.exact import encode_value
 
     return encode_value(scalar)
+
+
+def parameter(value: Any) -> event.Value:
+    """A parameter as a journal holds it: a scalar, or the text of a list or a mapping (an optimizer's betas)."""
+    if isinstance(value, (list, tuple, dict)):
+        return json.dumps(value, default=_inside)
+    return jsonable(value)
 
 
 def _inside(value: Any) -> Any:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from provml import content, environment, event, process
-from provml.content import Data, jsonable, text
+from provml.content import Data, jsonable, parameter, text
 from provml.resources import default_home
 from provml.sections import Epoch, Stage, Step
 from provml.writer import MAIN, RANK, Writer, new_writer_id
@@ -254,13 +254,17 @@ class Recorder:
             self.fault(error)
         return kept
 
-    def values(self, given: dict[str, Any]) -> event.Values:
+    def measures(self, given: dict[str, Any]) -> event.Values:
+        """Measures as a journal holds them: scalars only."""
+        return self.values(given, jsonable)
+
+    def values(self, given: dict[str, Any], hold: Callable[[Any], event.Value] = parameter) -> event.Values:
         """Values as a journal holds them; one that it cannot hold is a fault and left out, None is left out."""
         kept: event.Values = {}
         for name, value in given.items():
             if value is not None:
                 try:
-                    kept[str(name)] = jsonable(value)
+                    kept[str(name)] = hold(value)
                 except Exception as error:
                     self.fault(error)
         return kept

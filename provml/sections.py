@@ -110,7 +110,7 @@ class Step:
     def measured(self, /, **values: Any) -> None:
         """Measures of it: numbers, of any kind that has an exact value; one that is None is left out."""
         run = self.run
-        if not run.off and (kept := run.values(values)):
+        if not run.off and (kept := run.measures(values)):
             run.tell(Measured(self.at, kept))
 
 
@@ -373,7 +373,7 @@ class BatchNow:
         run = self.run
         for value in values.values():
             if value.__class__ is not float or value - value != 0.0:
-                values = run.values(values)
+                values = run.measures(values)
                 break
         if values:
             run.tell(Measured(self.at, values))

@@ -323,7 +323,19 @@ def test_any_number_or_text_survives_a_line(value: Any):
     assert type(decode_value(back.values["x"])) is type(value)
 
 
-@pytest.mark.parametrize("wrong", [[1, 2], (0.9, 0.999), {}, object, np.zeros(2), Tensor(1.0, (1,)), 1j, {1}], ids=str)
+@pytest.mark.parametrize(
+    ("held", "text"), [([1, 2], "[1, 2]"), ((0.9, 0.999), "[0.9, 0.999]"), ({"a": np.float32(0.5)}, '{"a": 0.5}')]
+)
+def test_a_list_is_kept_as_its_text_where_it_is_a_parameter_and_refused_where_it_is_a_measure(held: Any, text: str):
+    with record(strict=False) as run:
+        with run.training(betas=held) as training:
+            training.measured(bad=held)
+        assert run.faults == 1
+    assert of(Begin, run)[0].values == {"betas": text}
+    assert of(Measured, run) == []
+
+
+@pytest.mark.parametrize("wrong", [object, np.zeros(2), Tensor(1.0, (1,)), 1j, {1}], ids=str)
 def test_a_value_that_is_no_scalar_is_a_fault_and_costs_no_other_value(wrong: Any, caplog: pytest.LogCaptureFixture):
     with record(strict=False) as run:
         with run.training(good=1, bad=wrong) as training:

@@ -119,6 +119,11 @@ class Narrator:
         how = ", ".join(part for part in (what.technique, what.why, what.by and f"by {what.by}") if part)
         return _joined([f"{self.place(what.at)} adapted", values(what.values), how and f"({how})"])
 
+    def implementation(self, what: event.Implementation) -> str:
+        software = " ".join(part for part in (what.software, what.version) if part)
+        parts = [f"by {what.name}", what.algorithm, software, values(what.values)]
+        return _joined([self.place(what.at), *parts])
+
     def layers(self, what: event.Layers) -> str:
         return f"{what.at} has {len(what.layers)} layer{'s'[: len(what.layers) != 1]}"
 
@@ -147,6 +152,7 @@ TELLERS: dict[type, Callable[[Narrator, Any], str]] = {
     event.Produced: Narrator.produced,
     event.Parameter: Narrator.parameters,
     event.Adapted: Narrator.adapted,
+    event.Implementation: Narrator.implementation,
     event.Layers: Narrator.layers,
     event.Fault: Narrator.fault,
     event.End: Narrator.end,

@@ -9,23 +9,10 @@ import pyoxigraph as ox
 
 from provml import rdf
 from provml.catalog import Catalog
-from provml.lift import name
 from provml.store.index import Index
 
 CATALOG = Catalog()
 Row = tuple[Any, ...]
-AIM = """
-PREFIX provml: <https://w3id.org/provml#>
-PREFIX prov: <http://www.w3.org/ns/prov#>
-INSERT { $run provml:aimedAtModel $model . ?stage provml:aimedAtModel $model }
-WHERE {
-  OPTIONAL {
-    ?stage <https://w3id.org/provlake#wasMemberOfWorkflowExecution> $run ; a provml:LearningStageExecution
-  }
-} ;
-INSERT { ?training prov:used ?network }
-WHERE { ?network a provml:ModelSchemaValue BIND(IRI(REPLACE(STR(?network), "/network$", "")) AS ?training) }
-"""
 
 
 class World:
@@ -42,18 +29,6 @@ class World:
         self.index.sync()
         problems = [problem for journal in self.index.progress.journals.values() for problem in journal.problems]
         assert not problems, problems
-        self._aim()
-
-    def _aim(self) -> None:
-        """Until lifting says which model a run aims at, and that a training used its network: say it here."""
-        store = self.index.store
-        if bool(store.query("ASK { ?run <https://w3id.org/provml#aimedAtModel> ?model }")):
-            return
-        for journal in self.index.progress.journals.values():
-            state = journal.state
-            assert state.first is not None
-            run, model = name.run(state.first.run), name.plan(state.experiment, "model", state.model)
-            store.update(AIM.replace("$run", f"<{run}>").replace("$model", f"<{model}>"))
 
     def ask(self, name: str, **values: Any) -> tuple[list[str], list[Row]]:
         """The columns and rows of an answer."""
