@@ -47,6 +47,7 @@ class Environment(Event):
     machine: dict[str, Any] = {}
     around: dict[str, Any] = {}
     software: dict[str, str] = {}
+    seeds: dict[str, int] = {}
 
 
 class Workflow(Event):

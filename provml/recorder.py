@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,7 +18,8 @@ from provml import content, environment, event, process
 from provml.content import Data, jsonable, parameter, text
 from provml.resources import default_home
 from provml.sections import Epoch, Stage, Step
-from provml.writer import MAIN, RANK, Writer, new_writer_id
+from provml.seed import seeds
+from provml.writer import MAIN, RANK, Writer, new_run_id, new_writer_id
 
 GIT_SECONDS = 0.25
 """How long the end of a run waits for git to say whether files were changed."""
@@ -103,6 +103,7 @@ class Recorder:
         """Where it runs; git is asked beside the training whether files were changed, since that may take a while."""
         try:
             around = environment.capture(git_status=False)
+            around.seeds = seeds()
             self.tell(around)
             if "git_commit" in around.around:
                 self._git = threading.Thread(target=self._ask_git, name="provml-git", daemon=True)
@@ -348,11 +349,6 @@ class Recorder:
 def record(name: str, **settings: Any) -> Recorder:
     """Record a run: `with provml.record("flowers", model="alexnet") as run:`. Settings are those of `Recorder`."""
     return Recorder(name, **settings)
-
-
-def new_run_id() -> str:
-    """A run's id: when it began, and something that no other has. Ids sort by time."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
 
 
 # ---- one run in many processes

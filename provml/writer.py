@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import weakref
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -257,6 +258,11 @@ class Writer:
 
 MAIN = "main"
 RANK = "rank-"
+
+
+def new_run_id() -> str:
+    """A run's id: when it began, and something that no other has. Ids sort by time."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
 
 
 def new_writer_id() -> str:

@@ -15,3 +15,16 @@ def test_the_emission_benchmark_compares_all_contenders_in_one_run():
     for contender in ("provml", "rdflib", "owlready2", "raw f-strings"):
         assert contender in done.stdout
     assert "times as fast as rdflib" in done.stdout
+
+
+def test_the_capture_benchmark_sets_provml_beside_the_kill_safe_floor():
+    command = [sys.executable, str(BENCH / "capture.py"), "--batches", "50", "--epochs", "2", "--repeat", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for contender in ("provml, mapped", "provml, write(2)", "json, flushed (the floor)"):
+        assert contender in done.stdout
+
+
+def test_the_index_benchmark_sets_the_way_from_journals_beside_raw_bulk_load():
+    command = [sys.executable, str(BENCH / "index.py"), "--scale", "0.001"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "bulk_load" in done.stdout

@@ -147,9 +147,24 @@ class Lifter:
         self.tell(vocab.ExecutionEnvironment(iri, was_run_on=machine, has_software=software, **around))
         self.tell(
             vocab.LearningProcessExecution(
-                self.run, was_derived_from_workflow=self.plan.experiment, was_associated_with=iri
+                self.run,
+                was_derived_from_workflow=self.plan.experiment,
+                was_associated_with=iri,
+                used=[self._seed(title, seed) for title, seed in what.seeds.items()],
             )
         )
+
+    def _seed(self, title: str, seed: int) -> IRI:
+        """A seed that was in force when a writer began: a hyperparameter of the run."""
+        label = f"seed of {title}"
+        own = name.slug(f"{title}{self.state.own}")
+        plan = self.plan.once(
+            IRI(f"{self.plan.experiment}#seed/{name.slug(title)}"),
+            lambda iri: vocab.LearningHyperparameter(iri, label=label, tag="Hyperparameter"),
+        )
+        value = IRI(f"{self.run}#seed/{own}")
+        self.tell(vocab.LearningHyperparameterValue(value, was_derived_from_attribute=plan, value=seed))
+        return value
 
     def _fitting(self, cls: type[Thing], said: dict[str, Any]) -> dict[str, Any]:
         """What a class has fields for; the rest is left out, and complained of."""

@@ -1,0 +1,47 @@
+"""Seeds: those that loaded libraries tell are recorded with the run, and found in the graph."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import provml
+from provml.seed import seeds
+
+
+def test_numpys_seed_is_told():
+    before = np.random.get_state()  # the global generator is what is asked
+    try:
+        np.random.seed(1234)
+        assert seeds()["numpy"] == 1234
+    finally:
+        np.random.set_state(before)
+
+
+def test_a_library_that_is_not_loaded_is_not_loaded_for_it():
+    program = "import sys; from provml.seed import seeds; print(seeds(), 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("False")
+
+
+def test_the_seed_of_hashing_is_told_where_it_is_set(monkeypatch):
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    assert seeds()["python hash"] == 7
+    monkeypatch.setenv("PYTHONHASHSEED", "random")
+    assert "python hash" not in seeds()
+
+
+def test_seeds_are_hyperparameters_of_the_run(tmp_path: Path):
+    np.random.seed(99)
+    with provml.record("seeded", home=tmp_path, strict=True):
+        pass
+    with provml.open(tmp_path) as store:
+        answer = store.query(
+            """SELECT ?seed { ?run a provml:LearningProcessExecution ; prov:used ?v .
+               ?v prov:value ?seed ; prov:wasDerivedFrom/rdfs:label "seed of numpy" }"""
+        )
+    assert not isinstance(answer, bool)
+    assert answer.rows == [(99,)]
