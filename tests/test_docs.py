@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
+import shlex
 import subprocess
 import sys
 from datetime import UTC, date, datetime, time, timedelta
@@ -45,12 +46,14 @@ def test_the_code_on_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
             assert doctest.DocTestRunner().run(test).failed == 0
         elif language == "sh" and text.startswith("provml "):
             for line in text.strip().splitlines():
-                subprocess.run([sys.executable, "-m", "provml.cli", *line.split()[1:]], check=True, capture_output=True)
+                subprocess.run(
+                    [sys.executable, "-m", "provml.cli", *shlex.split(line)[1:]], check=True, capture_output=True
+                )
 
 
 def test_the_triples_that_the_readme_shows_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     parts = blocks(ROOT / "README.md")
-    code = next(text for language, text in parts if language == "python")
+    code = next(text for language, text in parts if language == "python" and "print(ntriples" in text)
     shown = next(text for language, text in parts if language == "text")
     exec(code, {})
     written = capsys.readouterr().out
