@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import settings
 
@@ -16,3 +19,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def update_golden(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_rows_left_to_another_thread() -> Iterator[None]:
+    """Oxigraph's rows may be let go by their own thread only; a failed test's frames hold them until they are swept."""
+    yield
+    gc.collect()

@@ -6,6 +6,7 @@ kin          the other journals of a run, as far as one needs to know them
 plan         the prospective side, derived from what is executed
 workflow     the prospective side as a file gives it
 measure      measures, batches and the roll-ups of an epoch
+mould        batches as text, at once
 adaptation   hyperparameters that change
 artifact     data and models
 network      layers

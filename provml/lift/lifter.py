@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from provml import event, vocab
+from provml import event, rdf, vocab
 from provml.lift import adaptation, artifact, measure, name, network, workflow
 from provml.lift.kin import Kin
 from provml.lift.plan import LEARNING, Plan
@@ -43,10 +43,11 @@ OTHER_SECTIONS: dict[str, type[vocab.LearningStageSectionExecution]] = {
 class Lifter:
     """Turns the events of one journal into things: `things` are those not yet taken, `complaints` what was left out."""
 
-    def __init__(self, state: State | None = None, kin: Kin | None = None) -> None:
+    def __init__(self, state: State | None = None, kin: Kin | None = None, *, casts: bool = False) -> None:
         self.state = state or State()
         self.kin = kin or Kin()
         self.things: list[Thing] = []
+        self.texts: list[str] | None = [] if casts else None
         self.complaints: list[str] = []
         self._batch_homes: dict[str, tuple[IRI, IRI]] = {}
         self._measures: dict[str, tuple[IRI, str]] = {}
@@ -70,6 +71,14 @@ class Lifter:
             measure.unfinished(self, at)
         taken, self.things = self.things, []
         return taken
+
+    def written(self) -> bytes:
+        """The N-Triples since the last time: of the things, and what was cast as text at once."""
+        text = rdf.ntriples(self.take())
+        if self.texts:
+            text += "".join(self.texts).encode()
+            self.texts.clear()
+        return text
 
     # ---- the run
 

@@ -6,14 +6,16 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from provml import event, vocab
-from provml.lift import name
+from provml.lift import mould, name
 from provml.lift.state import Opened, Place, Tally
 from provml.rdf.exact import decode_value
+from provml.values import IRI
 
 if TYPE_CHECKING:
     from provml.lift.lifter import Lifter
 
 NUMBERS = (float, int, Decimal)
+INFINITE = float("inf")
 
 
 def measured(lifter: Lifter, what: event.Measured) -> None:
@@ -41,21 +43,23 @@ def measured(lifter: Lifter, what: event.Measured) -> None:
 def batch_measured(lifter: Lifter, at: str, values: event.Values) -> None:
     """Take in measures of a batch. This and `batch` are met more often than all else together."""
     opened = lifter.state.opened.get(at) or _open(lifter, at)
-    batch = name.longer(lifter.run, opened.path)
+    batch = f"{lifter.run}/{opened.path}"
     tallies = lifter.place(at.rpartition("/")[0]).measures
     counts = opened.counts
     for title, value in values.items():
-        number = value if value.__class__ is float else decode_value(value)
         count = counts[title] = counts.get(title, 0) + 1
         attribute, slug = lifter.measure(title)
-        lifter.things.append(
-            vocab.BatchEvaluation(
-                name.longer(batch, f"measure/{slug}" if count == 1 else f"measure/{slug}/{count}"),
-                was_derived_from_attribute=attribute,
-                was_generated_by=batch,
-                value=number,
+        iri = f"{batch}/measure/{slug}" if count == 1 else f"{batch}/measure/{slug}/{count}"
+        if lifter.texts is not None and value.__class__ is float and value - value == 0.0:
+            number: Any = value
+            lifter.texts.append(mould.value(iri, attribute, batch, number))
+        else:
+            number = decode_value(value)
+            lifter.tell(
+                vocab.BatchEvaluation(
+                    IRI(iri), was_derived_from_attribute=attribute, was_generated_by=IRI(batch), value=number
+                )
             )
-        )
         if isinstance(number, NUMBERS) and number.__class__ is not bool:
             tally = tallies.get(title)
             if tally is None:
@@ -93,9 +97,13 @@ def batch(lifter: Lifter, what: event.Batch) -> None:
         place.seconds = Tally()
     place.seconds.add(what.s)
     epoch, plan = lifter.batch_home(epoch_at)
+    if lifter.texts is not None and 0.0 <= what.s < INFINITE:
+        iri = f"{lifter.run}/{opened.path}"
+        lifter.texts.append(mould.batch(iri, int(index), plan, epoch, what.t, what.s))
+        return
     lifter.tell(
         vocab.BatchExecution(
-            name.longer(lifter.run, opened.path),
+            IRI(f"{lifter.run}/{opened.path}"),
             section_index=int(index),
             was_derived_from_data_transformation=plan,
             was_section_of=epoch,
@@ -112,7 +120,7 @@ def unfinished(lifter: Lifter, at: str) -> None:
     epoch, plan = lifter.batch_home(epoch_at)
     lifter.tell(
         vocab.BatchExecution(
-            name.longer(lifter.run, lifter.state.opened[at].path),
+            IRI(f"{lifter.run}/{lifter.state.opened[at].path}"),
             section_index=int(index),
             was_derived_from_data_transformation=plan,
             was_section_of=epoch,

@@ -18,11 +18,6 @@ def slug(text: str) -> str:
     return quote(text, safe="-._").replace("~", "%7E") or "unnamed"
 
 
-def longer(iri: IRI, rest: str) -> IRI:
-    """An IRI with more at its end, made of what `slug` gives: that needs no check."""
-    return str.__new__(IRI, f"{iri}/{rest}")
-
-
 def run(run_id: str) -> IRI:
     """The IRI of a run."""
     return IRI(f"{BASE}run/{slug(run_id)}")

@@ -179,16 +179,12 @@ class Store:
             raise BrokenQuery(f"it is nested more than {DEEPEST} deep")
         engine = self.engine if sync else self.index.store
         try:
-            answer = engine.query(sparql, prefixes=PREFIXES)
-            if isinstance(answer, ox.QueryBoolean):
-                return bool(answer)
-            if isinstance(answer, ox.QueryTriples):
-                rows = [(rdf.value(t.subject), rdf.value(t.predicate), rdf.value(t.object)) for t in answer]
-                return Answer(["subject", "predicate", "object"], rows)
-            columns = [variable.value for variable in answer.variables]
-            return Answer(columns, [tuple(None if n is None else rdf.value(n) for n in row) for row in answer])
+            return _answered(engine, sparql)
         except (SyntaxError, RuntimeError, OSError, ValueError) as error:
-            raise BrokenQuery(_reason(str(error))) from error
+            reason = _reason(str(error))
+        # Raised out here, the error keeps no frame that holds the engine's rows: they may be let go by their own
+        # thread only.
+        raise BrokenQuery(reason)
 
     @property
     def catalog(self) -> Catalog:
@@ -333,6 +329,18 @@ def _reason(said: str) -> str:
     if "Prefix not found" in expected:
         return f"{where}: a prefix is used that is not declared"
     return said if len(said) <= 300 else f"{said[:300]}…"
+
+
+def _answered(engine: ox.Store, sparql: str) -> Answer | bool:
+    """What the engine answers, taken out of its hands."""
+    answer = engine.query(sparql, prefixes=PREFIXES)
+    if isinstance(answer, ox.QueryBoolean):
+        return bool(answer)
+    if isinstance(answer, ox.QueryTriples):
+        rows = [(rdf.value(t.subject), rdf.value(t.predicate), rdf.value(t.object)) for t in answer]
+        return Answer(["subject", "predicate", "object"], rows)
+    columns = [variable.value for variable in answer.variables]
+    return Answer(columns, [tuple(None if n is None else rdf.value(n) for n in row) for row in answer])
 
 
 def open_store(home: str | os.PathLike[str] | None = None) -> Store:

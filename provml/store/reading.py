@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from provml import event, rdf
+from provml import event
 from provml.journal import read_lines
 from provml.lift import Lifter
 from provml.store.kin import Eldest, Siblings
@@ -19,7 +19,7 @@ def lifted(key: str, path: Path, journal: Journal, eldest: Eldest) -> Iterator[t
 
     At each yield `journal` stands at the end of what was given.
     """
-    lifter = Lifter(journal.state, Siblings(path, eldest))
+    lifter = Lifter(journal.state, Siblings(path, eldest), casts=True)
     count = 0
     for end, number, line in _lines(path, journal):
         try:
@@ -43,10 +43,10 @@ def lifted(key: str, path: Path, journal: Journal, eldest: Eldest) -> Iterator[t
         journal.offset, journal.number = end, number
         count += 1
         if count == AT_A_TIME:
-            yield count, rdf.ntriples(lifter.take())
+            yield count, lifter.written()
             count = 0
     if count:
-        yield count, rdf.ntriples(lifter.take())
+        yield count, lifter.written()
 
 
 def whole_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
