@@ -52,7 +52,10 @@ def compile_(
             ontologies, output, imports=imports, shapes=shapes, jsonld=context, docs=docs
         )
         root = Path()
-        command = " ".join(["provml compile", *map(str, ontologies), f"-o {output}"])
+        given = {"-o": output, "--shapes": shapes, "--context": context, "--docs": docs}
+        options = [f"{name} {path}" for name, path in given.items() if path is not None]
+        options += [f"--import {path}" for path in imports]
+        command = " ".join(["provml compile", *map(str, ontologies), *options])
     else:
         if output or imports or shapes or context or docs:
             raise click.UsageError("These options go with an ontology: provml compile my.ttl -o my_vocab.py")

@@ -175,8 +175,11 @@ def home() -> Path:
     """The checkout that our own files are written into; an installed wheel has none."""
     root = resources.PACKAGE.parent
     if not (root / "pyproject.toml").is_file() or not (root / "ontologies").is_dir():
-        advice = "Give an ontology of your own: `provml compile my.ttl -o my_vocab.py`."
-        raise OntologyError("provml's own ontologies are compiled in a checkout of provml only", advice)
+        reason = "provml's own ontologies are compiled in a checkout only, and this provml is an installed copy"
+        advice = (
+            "Install the checkout with `pip install -e .`, or give your own: `provml compile my.ttl -o my_vocab.py`."
+        )
+        raise OntologyError(reason, advice)
     return root
 
 

@@ -268,6 +268,7 @@ def test_check_says_what_is_missing_or_stale_and_writes_nothing(tmp_path, good):
     result = run(good, "-o", module, "--shapes", shapes, "--check")
     assert result.exit_code == 1
     assert module.as_posix() not in result.stderr.split("Run `")[0]
+    assert f"--shapes {shapes}" in result.stderr.split("Run `")[1]
     assert shapes.read_text() == "# old"
 
 
