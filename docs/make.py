@@ -1,4 +1,4 @@
-"""Writes the reference pages that come from the code: docs/cli.md and docs/errors.md.
+"""Writes what comes from the code: docs/{cli,errors,queries,validation}.md and queries/queries.ttl.
 
 python docs/make.py [--check]
 """
@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 import click
+from queries_page import queries_page
+from queries_turtle import queries_turtle
+from validation_page import validation_page
 
 from provml import errors
 from provml.cli import main
@@ -52,7 +55,13 @@ def error_page() -> str:
     return "\n".join(parts) + "\n"
 
 
-PAGES = {"cli.md": cli_page, "errors.md": error_page}
+PAGES = {
+    "cli.md": cli_page,
+    "errors.md": error_page,
+    "queries.md": lambda: queries_page(HEAD),
+    "../queries/queries.ttl": lambda: queries_turtle(HEAD),
+    "validation.md": lambda: validation_page(HEAD),
+}
 
 
 def stale() -> list[str]:

@@ -31,6 +31,26 @@ TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
 }
 HEADER = {"id", "summary", "class", "scope", "timing", "source", "params", "columns", "data", "direction", "plot"}
 PARAMETER = {"type", "help", "optional", "default", "many", "example", "of"}
+ENDLESS = 1_000_000_000
+"""A default of so much means all, and is not worth saying to people."""
+
+PLOT = {"x", "y", "by", "named", "unit"}
+FAMILIES = {
+    "q": "One training or many",
+    "h": "Hyperparameters, while a training goes on",
+    "l": "The whole life cycle, from raw files to models",
+    "b": "Beyond the papers",
+    "e": "For figures",
+}
+"""The families of provml's own questions, by the first letter of their ids."""
+
+YOURS = "Yours"
+PAPERS = {
+    "seed 000": "Pina et al., IPAW 2021",
+    "seed 001": "Pina, dissertation, 2020",
+    "seed 002": "Souza et al.",
+}
+"""The papers that the headers name as sources."""
 _TOKEN = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*"""'
     r"|'''(?:[^'\\]|\\.|'(?!''))*'''"
@@ -79,11 +99,7 @@ class Parameter:
                 return datetime.fromisoformat(text)
         except ValueError:
             return text
-        if self.type == "boolean":
-            return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
-                text.lower(), text
-            )
-        return text
+        return TRUTH.get(text.lower(), text) if self.type == "boolean" else text
 
 
 @dataclass(frozen=True)
@@ -97,6 +113,29 @@ class Query:
     params: Mapping[str, Parameter] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def family(self) -> str:
+        """What kind of question it is; those of users are one family."""
+        return FAMILIES.get(self.id[0], YOURS) if self.path.parent == resources.queries() else YOURS
+
+    @property
+    def source(self) -> str:
+        """The paper that asks it, and where."""
+        paper, comma, place = str(self.about.get("source", "")).partition(",")
+        return PAPERS.get(paper, paper) + comma + place
+
+    @property
+    def plot(self) -> Mapping[str, Any] | None:
+        """Which of its columns make a curve (x, y, by), which parameter names y (named), and in what unit y is."""
+        return self.about.get("plot")
+
+    def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values by the names of the parameters: one that is a word of Python may be given as `from_`."""
+        return {
+            name[:-1] if name not in self.params and name[-1:] == "_" and name[:-1] in self.params else name: value
+            for name, value in values.items()
+        }
 
     def bind(self, values: Mapping[str, Any]) -> str:
         """The SPARQL that runs for these values; what does not fit is a clear error."""
@@ -116,7 +155,7 @@ class Query:
         value = one.default if given is None else given
         if value is None:
             if one.required:
-                raise WrongParameter(self.id, one.name, None, one.expected, f"Give {one.name}=…")
+                raise WrongParameter(self.id, one.name, None, one.expected, f"Give {one.name}=…, or --{one.name} ….")
             return "UNDEF"
         if one.many and isinstance(value, (list, tuple, set, frozenset)):
             return " ".join(self._term(one, item) for item in value) or "UNDEF"
@@ -163,6 +202,8 @@ def read_query(path: Path) -> Query:
             raise _broken(path, text, name, f"${name} may be absent or many", advice)
     columns = {str(key): str(value) for key, value in (said.get("columns") or {}).items()}
     about = {key: value for key, value in said.items() if key not in ("id", "summary", "params", "columns")}
+    if "plot" in about:
+        about["plot"] = _plot(path, text, about["plot"], columns, params)
     return Query(str(said["id"]), str(said["summary"]), text, path, params, columns, about)
 
 
@@ -172,7 +213,8 @@ def _header(path: Path, text: str) -> dict[str, Any]:
 
     lines = [line[2:].removeprefix(" ") for line in text.splitlines() if line.startswith("#+")]
     try:
-        said = yaml.safe_load("\n".join(lines)) or {}
+        # The loader in C, where there is one, is several times as fast, and the command line reads every header.
+        said = yaml.load("\n".join(lines), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else None
@@ -193,6 +235,24 @@ def _parameter(path: Path, text: str, name: str, spec: Any) -> Parameter:
         advice = f"Give a type of {', '.join(TYPES)}; it may have {', '.join(sorted(PARAMETER))}."
         raise _broken(path, text, name, f"the parameter {name} is not well declared", advice)
     return Parameter(name=name, **spec)
+
+
+def _plot(
+    path: Path, text: str, said: Any, columns: Mapping[str, str], params: Mapping[str, Parameter]
+) -> dict[str, Any]:
+    """What a header says of a curve, with y and by as lists."""
+    if not isinstance(said, dict) or not said.get("x") or not said.get("y") or set(said) - PLOT:
+        advice = "Write `#+ plot: {x: epoch, y: loss}`; it may have by, named and unit."
+        raise _broken(path, text, "plot", "its plot is not well declared", advice)
+    lists = {key: [held] if isinstance(held := said.get(key) or [], str) else list(held) for key in ("y", "by")}
+    for name in (said["x"], *lists["y"], *lists["by"]):
+        if name not in columns:
+            advice = f"The columns are {', '.join(columns)}."
+            raise _broken(path, text, "plot", f"its plot names {name}, which is no column", advice)
+    if said.get("named") is not None and said["named"] not in params:
+        advice = "`named` is the parameter whose value says what y is."
+        raise _broken(path, text, "plot", f"its plot is named by {said['named']}, which is no parameter", advice)
+    return {"x": said["x"], **lists, "named": said.get("named", ""), "unit": str(said.get("unit", ""))}
 
 
 def _broken(path: Path, text: str, word: str, reason: str, advice: str) -> BrokenFile:
@@ -221,7 +281,8 @@ class Catalog(Mapping[str, Query]):
     def __getitem__(self, name: str) -> Query:
         if name in self._queries:
             return self._queries[name]
-        raise NoSuchQuery(name, tuple(difflib.get_close_matches(name, self._queries, 5)) or tuple(self._queries))
+        like = difflib.get_close_matches(name, self._queries, 5) or [own for own in self if own[:1] == name[:1]]
+        raise NoSuchQuery(name, tuple(like or self))
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._queries, key=_natural))

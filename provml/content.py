@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import Any, NamedTuple
 
 from provml import event
@@ -15,6 +19,10 @@ from provml.values import PLAIN, plain
 SETTLED_SECONDS = 2.0
 """A file that was changed so lately may change again without its times showing it, and is read anew."""
 INTEGERS = range(-(2**63), 2**63)
+PIECE = 1 << 22
+"""So many bytes of an array are copied at a time to read them."""
+LONGEST = 1000
+"""Of an array with more items only the shape is a parameter, of the text that an object gives itself so much."""
 
 
 class Data:
@@ -64,12 +72,28 @@ def of_file(path: Path) -> Content:
 def of_folder(path: Path) -> Content:
     """The content of a folder: of its files' names and contents, in the order of their names."""
     digest, size = hashlib.sha256(), 0
-    names = {os.fsencode(file.relative_to(path).as_posix()): file for file in path.rglob("*") if file.is_file()}
+    names = {os.fsencode(file.relative_to(path).as_posix()): file for file in _files(path)}
     for name, file in sorted(names.items()):
         inner = of_file(file)
         digest.update(name + b"\0" + inner.sha256.encode() + b"\n")
         size += inner.size
     return Content(digest.hexdigest(), size)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files below a folder, through links too; a link to a folder that it lies in leads to nothing new."""
+    within: list[tuple[Path, frozenset[tuple[int, int]]]] = [(folder, frozenset())]
+    while within:
+        place, above = within.pop()
+        status = place.stat()
+        known = (status.st_dev, status.st_ino)
+        if known in above:
+            continue
+        for entry in place.iterdir():
+            if entry.is_dir():
+                within.append((entry, above | {known}))
+            elif entry.is_file():
+                yield entry
 
 
 def of(data: Any) -> Content | None:
@@ -84,10 +108,30 @@ def of(data: Any) -> Content | None:
     if hasattr(data, "tobytes") and hasattr(data, "shape"):
         if getattr(getattr(data, "dtype", None), "hasobject", False):  # its bytes are addresses
             return None
-        held = data.tobytes()
-        head = f"{data.shape}{getattr(data, 'dtype', '')}".encode()
-        return Content(hashlib.sha256(head + held).hexdigest(), len(held))
+        digest, size = hashlib.sha256(f"{data.shape}{getattr(data, 'dtype', '')}".encode()), 0
+        for piece in _pieces(data):
+            digest.update(piece)
+            size += len(piece)
+        return Content(digest.hexdigest(), size)
     return None
+
+
+def _pieces(array: Any) -> Iterator[bytes]:
+    """The bytes of an array, some at a time, since all of them at once take its size in memory again."""
+    size, shape = getattr(array, "nbytes", 0), array.shape
+    if size <= PIECE or not shape:
+        yield array.tobytes()
+        return
+    many = PIECE * shape[0] // size
+    if many:
+        for start in range(0, shape[0], many):
+            yield array[start : start + many].tobytes()
+        return
+    for row in array:  # each is larger than a piece
+        if len(row.shape) < len(shape):
+            yield from _pieces(row)
+        else:  # numpy's matrix
+            yield row.tobytes()
 
 
 # ---- values
@@ -112,16 +156,42 @@ def jsonable(value: Any) -> event.Value:
 
 
 def parameter(value: Any) -> event.Value:
-    """A parameter as a journal holds it: a scalar, or the text of a list or a mapping (an optimizer's betas)."""
-    if isinstance(value, (list, tuple, dict)):
+    """A parameter as a journal holds it: a scalar, else as text, such as that of a list (an optimizer's betas)."""
+    if not isinstance(value, (list, tuple, dict)):
+        try:
+            return jsonable(value)
+        except Exception:  # no scalar
+            value = _inside(value)
+    if isinstance(value, str):
+        return value
+    try:
         return json.dumps(value, default=_inside)
-    return jsonable(value)
+    except TypeError:  # keys that JSON does not have
+        return _name(value)
 
 
 def _inside(value: Any) -> Any:
-    """What JSON makes of a value inside a list: its plain form, else its text."""
+    """What JSON makes of a value inside a list: its plain form, the items that it has, else its name or text."""
     scalar = plain(value)
-    return scalar if scalar.__class__ in (bool, int, float, str) else str(scalar)
+    if scalar.__class__ in PLAIN:
+        return scalar if scalar.__class__ in (bool, int, float, str) else str(scalar)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)  # in an order that the next process has too
+    if not isinstance(value, type) and getattr(value, "shape", None):
+        held = value if hasattr(value, "tolist") or not hasattr(value, "numpy") else value.numpy()
+        is_short = hasattr(held, "tolist") and math.prod(value.shape) <= LONGEST
+        return held.tolist() if is_short else f"{type(value).__name__} of shape {tuple(value.shape)}"
+    return _name(value)
+
+
+def _name(value: Any) -> str:
+    """The name of a class or a function, else what an object says of itself; never its address, which says nothing."""
+    part = "__name__" if isinstance(value, BuiltinFunctionType) else "__qualname__"
+    if isinstance(named := getattr(value, part, None) or getattr(value, "__name__", None), str):
+        module = getattr(value, "__module__", None) or "builtins"
+        return named if module == "builtins" else f"{module}.{named}"
+    said = re.sub(r" at 0x[0-9A-Fa-f]+", "", str(value))
+    return said if len(said) <= LONGEST else f"{said[:LONGEST]}…"
 
 
 def text(said: Any) -> str:

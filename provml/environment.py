@@ -345,7 +345,7 @@ def command_line(arguments: Iterable[str]) -> str:
         if number == program or (hiding and not _NEXT_OPTION.fullmatch(argument)):
             shown.append(HIDDEN)
             continue
-        hiding = _OPTION.fullmatch(argument) is not None and _is_secret(argument)
+        hiding = _OPTION.fullmatch(argument) is not None and is_secret(argument)
         shown.append(_hide(argument, ours))
     more = f" … and {len(given) - MOST} more" if len(given) > MOST else ""
     return " ".join(map(_quote, shown)) + more
@@ -361,13 +361,14 @@ def address(url: str) -> str:
     return _SHAPE.sub(HIDDEN, url)
 
 
-def _is_secret(name: str) -> bool:
+def is_secret(name: str) -> bool:
+    """Whether what goes by a name may be secret."""
     return _SECRET.search(_HARMLESS.sub("", name.lower())) is not None
 
 
 def _secrets() -> list[str]:
     """Values that the environment holds under a telling name, the longest first: read so as to be hidden."""
-    telling = [name for name in os.environ if _is_secret(name) and name not in ("PWD", "OLDPWD")]
+    telling = [name for name in os.environ if is_secret(name) and name not in ("PWD", "OLDPWD")]
     return sorted((os.environ[name] for name in telling if len(os.environ[name]) >= 8), key=len, reverse=True)
 
 
@@ -377,7 +378,7 @@ def _hide(text: str, secrets: Iterable[str]) -> str:
     if len(text) > LONGEST:
         text = text[:LONGEST] + "…"
     for found in _ASSIGNED.finditer(text):
-        if _is_secret(found[1]) and (found[2] or found[1].startswith("-")) and found.end() < len(text):
+        if is_secret(found[1]) and (found[2] or found[1].startswith("-")) and found.end() < len(text):
             text = text[: found.end()] + HIDDEN  # to the end, for who knows where the value ends
             break
     text = _BARE_USER.sub(f"{HIDDEN}@", _USER.sub(rf"\1{HIDDEN}@", text))

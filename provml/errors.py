@@ -9,12 +9,17 @@ ProvmlError
 ├── NoSuchNode          (LookupError)  the graph says nothing about that IRI
 ├── NoSuchRun           (LookupError)  no run, or more than one, goes by that name
 ├── NoSuchQuery         (LookupError)  the catalog has no such question
+├── NoSuchTag           (LookupError)  a dataflow declares nothing by that tag
 ├── WrongParameter      (ValueError)   a question was given a value that does not fit
 ├── BrokenQuery         (ValueError)   SPARQL that cannot be run
+├── ServiceRefused      (PermissionError) a query would call another machine
+├── QueryTookTooLong    (TimeoutError) a query was ended at its time limit
+├── NotACurve           (ValueError)   an answer that cannot be plotted
 ├── ForkedStore         (RuntimeError) a store used in a forked child of the process that opened it
 ├── OntologyError       (ValueError)   an ontology that cannot be read or compiled
 ├── StaleFiles          (RuntimeError) generated files differ from what the ontology gives
 ├── BrokenFile          (ValueError)   an RDF or query file that cannot be read
+├── BrokenPromise       (ValueError)   a graph does not keep what shapes promise
 └── MissingPart         (ImportError)  an optional package is not installed
 
 Each class says with which code a command ends (`exit_code`: 1 it did not hold, 2 wrong use or input) and which status
@@ -107,6 +112,20 @@ class NoSuchQuery(ProvmlError, LookupError):
         super().__init__(f"There is no question {name!r}. Ask one of {', '.join(near)}, or see `provml ask --list`.")
 
 
+class NoSuchTag(ProvmlError, LookupError):
+    """A dataflow declares nothing by that tag; `declared` is what there is."""
+
+    http_status = 404
+
+    def __init__(self, what: str, tag: str, where: str, declared: tuple[str, ...], advice: str) -> None:
+        self.what = what
+        self.tag = tag
+        self.where = where
+        self.declared = declared
+        listed = f"It declares {', '.join(declared)}." if declared else f"It declares no {what}."
+        super().__init__(f"{where} declares no {what} {tag!r}. {listed} {advice}")
+
+
 class WrongParameter(ProvmlError, ValueError):
     """A question was given a value that does not fit one of its parameters."""
 
@@ -124,6 +143,40 @@ class BrokenQuery(ProvmlError, ValueError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(f"The query cannot be run: {reason}. Mend it and ask again.")
+
+
+class ServiceRefused(ProvmlError, PermissionError):
+    """A query would call another machine, by SERVICE."""
+
+    http_status = 403
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The query has SERVICE, which would call another machine. Take it out, or allow it by service=True "
+            "(--allow-service on the command line)."
+        )
+
+
+class QueryTookTooLong(ProvmlError, TimeoutError):
+    """A query was ended at its time limit; `seconds` is the limit."""
+
+    exit_code = 1
+    http_status = 504
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(
+            f"The query was ended after {seconds:g} s, its time limit. Ask for less (begin at one run, add a LIMIT), "
+            "or give it more time by timeout=… (--timeout on the command line)."
+        )
+
+
+class NotACurve(ProvmlError, ValueError):
+    """An answer that cannot be plotted."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        self.reason = reason
+        super().__init__(f"{reason}. {advice}")
 
 
 class ForkedStore(ProvmlError, RuntimeError):
@@ -171,15 +224,31 @@ class BrokenFile(ProvmlError, ValueError):
         super().__init__(f"{file}{'' if line is None else f':{line}'}: {reason}. {advice}")
 
 
+class BrokenPromise(ProvmlError, ValueError):
+    """A graph does not keep what shapes promise; `promises` are those that it breaks, in words."""
+
+    exit_code = 1
+    http_status = 422
+
+    def __init__(self, promises: tuple[str, ...]) -> None:
+        self.promises = promises
+        listed = "".join(f"\n  {promise}" for promise in promises)
+        super().__init__(
+            f"The graph breaks {len(promises)} promise{'s'[: len(promises) != 1]}:{listed}\n"
+            "Mend what the report names, or see `provml validate --help`."
+        )
+
+
 class MissingPart(ProvmlError, ImportError):
     """An optional package is not installed."""
 
     http_status = 501
 
-    def __init__(self, package: str, extra: str) -> None:
+    def __init__(self, package: str, extra: str, advice: str = "") -> None:
         self.package = package
         self.extra = extra
-        super().__init__(f"This needs {package}, which is not installed. Run `pip install 'provml[{extra}]'`.")
+        advice = advice or f"Run `pip install 'provml[{extra}]'`."
+        super().__init__(f"This needs {package}, which is not installed. {advice}")
 
 
 def _shown(value: object) -> str:

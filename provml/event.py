@@ -7,7 +7,7 @@ and models are known by a reference that the recorder made. Values are plain JSO
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -15,6 +15,11 @@ VERSION = 1
 
 Value = bool | int | float | str | list[str]
 Values = dict[str, Value]
+EARLIEST, LATEST = -62135510400.0, 253402214400.0
+Time = Annotated[float, msgspec.Meta(ge=EARLIEST, le=LATEST)]
+"""Seconds since 1970, of a day that a calendar has: a line that says another time is damaged."""
+Ending = Annotated[str, msgspec.Meta(pattern="^(FINISHED|FAILED|KILLED|LOST)$")]
+"""How a run ends."""
 
 
 class Event(msgspec.Struct, tag_field="e", tag=str.lower, omit_defaults=True, gc=False):
@@ -22,7 +27,8 @@ class Event(msgspec.Struct, tag_field="e", tag=str.lower, omit_defaults=True, gc
 
 
 class Run(Event):
-    """A writer began to write: the first line of every journal."""
+    """A writer began to write: the first line of every journal. `ns` is where its process id counts (a container has
+    its own), `parent` the journal of the process that it was forked from."""
 
     v: int
     run: str
@@ -35,10 +41,12 @@ class Run(Event):
     born: int = 0
     host: str = ""
     boot: str = ""
+    ns: str = ""
     rank: int = 0
     by: str = ""
     study: str = ""
     task: str = ""
+    parent: str = ""
 
 
 class Environment(Event):
@@ -61,7 +69,7 @@ class Begin(Event):
 
     at: str
     kind: str
-    t: float
+    t: Time
     name: str = ""
     index: int = -1
     during: str = ""
@@ -74,7 +82,7 @@ class Done(Event):
     """It ended: after how many seconds, and how."""
 
     at: str
-    t: float
+    t: Time
     s: float
     status: str = "FINISHED"
     error: list[str] = []
@@ -84,7 +92,7 @@ class Batch(Event):
     """A batch ended: a section that is told by one line."""
 
     at: str
-    t: float
+    t: Time
     s: float
 
 
@@ -137,8 +145,7 @@ class Adapted(Event):
     """Hyperparameters changed while a stage ran."""
 
     at: str
-    n: int
-    t: float
+    t: Time
     values: Values
     technique: str = ""
     why: str = ""
@@ -165,7 +172,7 @@ class Layers(Event):
 
 
 class Fault(Event):
-    """Capture itself failed, so many times; the training went on."""
+    """Capture itself failed, so many times by now; the training went on. The last one of a journal counts."""
 
     count: int
     first: str
@@ -174,8 +181,8 @@ class Fault(Event):
 class End(Event):
     """The run ended, as far as this writer is concerned."""
 
-    t: float
-    status: str = "FINISHED"
+    t: Time
+    status: Ending = "FINISHED"
     error: list[str] = []
 
 
@@ -197,6 +204,17 @@ AnyEvent = (
     | Fault
     | End
 )
+
+MAIN = "main"
+RANK = "rank-"
+
+
+def suffix(writer: str) -> str:
+    """What sets the places of a writer apart from those of others in its run; nothing for the first main one."""
+    if writer == MAIN:
+        return ""
+    return "@" + (writer.removeprefix(RANK) if writer.startswith(RANK) else "-".join(writer.rsplit("-", 2)[-2:]))
+
 
 _encoder = msgspec.json.Encoder()
 encode_bare = _encoder.encode
@@ -224,4 +242,6 @@ def _in_utf8(said: Any) -> Any:
 def decode(line: bytes) -> AnyEvent:
     """A line as an event; `msgspec.MsgspecError` where it is none."""
     event: AnyEvent = _decoder.decode(line)
+    if event.__class__ is Run and not EARLIEST <= event.t <= LATEST:
+        raise msgspec.ValidationError("a run cannot have begun at that time")  # a Run made up for a lost line has none
     return event

@@ -48,13 +48,24 @@ class WrittenFile:
 
     def append(self, line: bytes, last: bool = False) -> None:
         """Add a whole line, which ends with a line break; the last words may use the reserve."""
-        after = self.end + len(line)
+        end = self.end
+        after = end + len(line)
         if after > self.limit and not (last and after <= self.size):
             self._grow(after - self.size)
-        written = os.pwrite(self._file, line, self.end)
+        try:
+            self._write(line, end)
+            self.end = after
+        except Exception:
+            raise
+        except BaseException:  # Ctrl-C: a reader may have the line already, so it has to stay
+            self._write(line, end)
+            self.end = after
+            raise
+
+    def _write(self, line: bytes, at: int) -> None:
+        written = os.pwrite(self._file, line, at)
         while written < len(line):
-            written += os.pwrite(self._file, line[written:], self.end + written)
-        self.end = after
+            written += os.pwrite(self._file, line[written:], at + written)
 
     def _grow(self, least: int) -> None:
         """Allocate a chunk, or at least what is needed; a disk that was full a moment ago still is."""

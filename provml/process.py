@@ -8,9 +8,13 @@ import re
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
+
+SIGN_SECONDS = 60.0
+"""How often a process that records and has nothing to say gives a sign of life."""
 
 
 def host() -> str:
@@ -26,6 +30,13 @@ def boot_id() -> str:
     """What tells this start of the machine from others, so that a process id means something."""
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+def namespace() -> str:
+    """What tells the process ids of this container from those of others; empty where the system has none."""
+    with contextlib.suppress(OSError):
+        return os.readlink("/proc/self/ns/pid")  # noqa: PTH115  # a name, and no path
     return ""
 
 
@@ -82,15 +93,17 @@ def rank() -> int | None:
     return int(said) if said.isdecimal() else None
 
 
-def handed_down() -> tuple[str, str, bool]:
+def handed_down(wanted: str | os.PathLike[str] | None = None) -> tuple[str, str, bool]:
     """The run that PROVML_RUN names, its home, and whether a process that records it handed it down.
 
     A bare id comes from whoever started all ranks, and the first rank begins the run; `id@process@home` comes from a
-    recorder, for its child processes to join.
+    recorder, for its child processes to join. One that wants another home has a run of its own there.
     """
     run, _, rest = os.environ.get("PROVML_RUN", "").partition("@")
     pid, _, home = rest.partition("@")
     if pid == str(os.getpid()) or not RUN_ID.fullmatch(run):
+        return "", "", False
+    if wanted and home and os.path.realpath(wanted) != os.path.realpath(home):
         return "", "", False
     return run, home, bool(pid)
 
@@ -129,6 +142,7 @@ def ending(error: BaseException | None) -> tuple[str, list[str]]:
 
 
 _builtin_exit = _original_exit = sys.exit
+_original_quit: Callable[..., NoReturn] | None = None
 _left: list[SystemExit] = []
 _before: object = None
 
@@ -149,16 +163,35 @@ _Exit.__module__ = "builtins"
 
 def watch_exit() -> None:
     """From now on, know by what this process ends: Python tells that of an exception, but not of `sys.exit`."""
-    global _before, _original_exit
+    global _before, _original_exit, _original_quit
     _before = getattr(sys, "last_value", None)
     if sys.exit is not _exit:
         _original_exit, sys.exit = sys.exit, _exit
+    quitter = _quitter()
+    if quitter is not None and quitter.__call__ is not _quit:
+        _original_quit, quitter.__call__ = quitter.__call__, _quit
 
 
 def unwatch_exit() -> None:
-    """Leave `sys.exit` as it was."""
+    """Leave `sys.exit`, `exit` and `quit` as they were."""
     if sys.exit is _exit:
         sys.exit = _original_exit
+    quitter = _quitter()
+    if quitter is not None and quitter.__call__ is _quit:
+        quitter.__call__ = _original_quit
+
+
+def _quitter() -> Any:
+    """The class of `exit` and `quit`, which are there unless Python was started without `site`."""
+    site = sys.modules.get("_sitebuiltins")
+    return site.Quitter if site is not None else None
+
+
+def _quit(self: object, code: object = None) -> NoReturn:
+    """What `exit` and `quit` do, but by way of `sys.exit`."""
+    with contextlib.suppress(Exception):
+        sys.stdin.close()  # as they do, for shells that go on with what is typed next
+    sys.exit(code)  # type: ignore[arg-type]  # anything that is printed
 
 
 def _exit(status: object = None, /) -> NoReturn:

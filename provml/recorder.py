@@ -12,16 +12,18 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from provml import content, environment, event, process
 from provml.content import Data, jsonable, parameter, text
-from provml.resources import default_home
+from provml.event import MAIN, RANK
+from provml.resources import absolute, default_home
 from provml.sections import Epoch, Stage, Step
 from provml.seed import seeds
-from provml.writer import MAIN, RANK, Writer, new_run_id, new_writer_id
+from provml.step import F, make
+from provml.writer import Writer, new_run_id, new_writer_id
 
-GIT_SECONDS = 0.25
+LAST_GIT_SECONDS = 0.25
 """How long the end of a run waits for git to say whether files were changed."""
 
 
@@ -43,6 +45,7 @@ class Recorder:
         study: str = "",
         task: str = "",
         capture_environment: bool = True,
+        validate: bool = False,
     ) -> None:
         if detail not in ("epoch", "batch"):
             raise ValueError(f"detail is 'epoch' or 'batch', not {detail!r}")
@@ -50,12 +53,12 @@ class Recorder:
             raise ValueError(f"every is a whole number from 1 on, not {every!r}")
         if run is not None and not process.RUN_ID.fullmatch(run):
             raise ValueError(f"a run's id is of letters, digits, '-', '_' and '.', not {run!r}")
-        given, given_home, joined = process.handed_down()
+        given, given_home, joined = process.handed_down(home)
         self.name = text(name)
         self.model = text(model) or self.name
         self.detail = detail
         self.every = every
-        self.strict = strict
+        self.strict, self.validates = strict, validate
         self.id = run or given or new_run_id()
         self.home = Path(home or given_home or default_home())
         self.rank = process.rank()
@@ -71,7 +74,7 @@ class Recorder:
             study=text(study),
             task=text(task),
         )
-        self._begin(first)
+        self._begin(first, is_new=not (run or given))
         if self.off:
             return
         if workflow is not None:
@@ -79,7 +82,7 @@ class Recorder:
         if capture_environment:
             self._tell_environment()
 
-    def _begin(self, first: event.Run) -> None:
+    def _begin(self, first: event.Run, *, is_new: bool = False) -> None:
         """Begin to write this run's events in this process."""
         self.off = os.environ.get("PROVML_DISABLED", "").lower() not in ("", "0", "false", "no")
         self._taken: dict[str, object] = {}
@@ -89,12 +92,13 @@ class Recorder:
         self._writer: Writer | None = None
         if self.off:
             return
-        first.pid, first.born, first.host, first.boot = os.getpid(), process.born(), process.host(), process.boot_id()
-        first.rank = self.rank or 0
+        first.pid, first.born, first.ns = os.getpid(), process.born(), process.namespace()
+        first.host, first.boot, first.rank = process.host(), process.boot_id(), self.rank or 0
         if not first.main:
             first.writer = new_writer_id() if self.rank is None else f"{RANK}{self.rank}"
-        self.home = _absolute(self.home)
-        self._writer = Writer(self.home / "runs" / self.id, first, strict=self.strict)
+        self.home = absolute(self.home)
+        self._writer = Writer(self.home / "runs" / self.id, first, strict=self.strict, is_new=is_new)
+        self.id = self._writer.first.run
         self.tell = self._writer.tell
         _begun(self)
         atexit.register(self._at_exit)
@@ -127,8 +131,8 @@ class Recorder:
         self.finish(error=error)
 
     def __reduce__(self) -> tuple[Callable[..., Recorder], tuple[Any, ...]]:
-        said = (self.name, self.model, self.detail, self.every, self.strict, self.id, str(self.home))
-        return _rejoin, said
+        parent = self._writer.first.writer if self._writer is not None else ""
+        return _rejoin, (self.name, self.model, self.detail, self.every, self.strict, self.id, str(self.home), parent)
 
     def finish(self, *, error: BaseException | None = None) -> None:
         """End the run, and what is still open in it: FINISHED, or FAILED with the error."""
@@ -139,11 +143,15 @@ class Recorder:
                 if pid == os.getpid():
                     step.done(error=error)
             if self._git is not None:
-                self._git.join(GIT_SECONDS)
+                self._git.join(LAST_GIT_SECONDS)
         finally:
             atexit.unregister(self._at_exit)
             _ended(self)
             self._writer.close(event.End(time.time(), *process.ending(error)))
+        if self.validates and self._writer.first.main:
+            from provml.lift import trial
+
+            trial.hold(self._writer.folder, self._writer.first.writer, strict=self.strict and error is None)
 
     def _at_exit(self) -> None:
         """The process ends and nobody called `finish`: an uncaught exception, if there was one, tells how."""
@@ -226,14 +234,11 @@ class Recorder:
             except Exception as error:
                 self.fault(error)
             sha256 = known.sha256 if known else ""
-            if kind == "model" or not sha256:
-                ref = self.place(f"{kind}-{name}" if kind != "model" else name)
-            else:
-                ref = f"sha256:{sha256}"
+            own = name if kind == "model" else f"{kind}-{name}"
+            ref = f"sha256:{sha256}" if sha256 and kind != "model" else self.place(own)
             concepts = [text(about)] if isinstance(about, str) else [text(one) for one in about or ()]
-            size = known.size if known else -1
             said = text(media), text(store), concepts, self.values(values)
-            self.tell(event.Data(ref, kind, name, path, sha256, size, *said))
+            self.tell(event.Data(ref, kind, name, path, sha256, known.size if known else -1, *said))
             return Data(ref, kind, name, text(role), path, sha256)
         except Exception as error:
             self.fault(error)
@@ -298,9 +303,15 @@ class Recorder:
         """A feature extraction."""
         return Step(self, "extraction", name, using, values, by)
 
-    def step(self, name: str, *, using: Iterable[Data] | Data = (), by: str = "", **values: Any) -> Step:
-        """Any other data transformation."""
-        return Step(self, "step", name, using, values, by)
+    @overload
+    def step(self, name: str, *, using: Iterable[Data] | Data = (), by: str = "", **values: Any) -> Step: ...
+    @overload
+    def step(self, name: F) -> F: ...
+    @overload
+    def step(self, **said: Any) -> Callable[[F], F]: ...
+    def step(self, name: Any = None, **said: Any) -> Any:
+        """Any other data transformation, by its name; or a function's calls: `@run.step`, see `provml.step`."""
+        return make(self, name, **said)
 
     def prepared(
         self,
@@ -356,14 +367,6 @@ def record(name: str, **settings: Any) -> Recorder:
 _running: list[Recorder] = []
 
 
-def _absolute(home: Path) -> Path:
-    """A home that stays where it is when the training changes its directory."""
-    try:
-        return home.resolve()
-    except (OSError, RuntimeError):  # the directory is gone, or links go in circles: the writer will say so
-        return home
-
-
 def _begun(run: Recorder) -> None:
     """Hand a run down to child processes, and watch how this one ends."""
     _running.append(run)
@@ -382,15 +385,15 @@ def _ended(run: Recorder) -> None:
         process.unwatch_exit()
 
 
-def _rejoin(name: str, model: str, detail: str, every: int, strict: bool, run: str, home: str) -> Recorder:
+def _rejoin(name: str, model: str, detail: str, every: int, strict: bool, run: str, home: str, parent: str) -> Recorder:
     """A recorder that was sent to another process, or copied: the same run, with a journal of this process's own."""
     for known in _running:
         if known.id == run:
             return known
     joined = Recorder.__new__(Recorder)
     joined.name, joined.model, joined.detail, joined.every, joined.strict = name, model, detail, every, strict
-    joined.id, joined.home, joined.rank = run, Path(home), process.rank()
-    joined._begin(event.Run(event.VERSION, run, MAIN, name, time.time(), model, main=False))
+    joined.id, joined.home, joined.rank, joined.validates = run, Path(home), process.rank(), False
+    joined._begin(event.Run(event.VERSION, run, MAIN, name, time.time(), model, main=False, parent=parent))
     return joined
 
 

@@ -32,3 +32,11 @@ def queries() -> Path:
 def default_home() -> Path:
     """Where runs are kept unless another folder is given: PROVML_HOME, or `.provml` here."""
     return Path(os.environ.get("PROVML_HOME") or ".provml")
+
+
+def absolute(home: Path) -> Path:
+    """A home that stays where it is when the training changes its directory."""
+    try:
+        return home.resolve()
+    except (OSError, RuntimeError):  # the directory is gone, or links go in circles: who writes there will say so
+        return home

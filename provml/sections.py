@@ -11,8 +11,9 @@ from time import perf_counter, time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from provml.batch import BatchNow
 from provml.content import Data, text
-from provml.event import Adapted, Batch, Begin, Done, Implementation, Layers, Measured, Parameter, Produced, Used
+from provml.event import Adapted, Begin, Done, Implementation, Layers, Measured, Parameter, Produced, Used, Values
 from provml.process import ending, instructions, raised_at
 
 if TYPE_CHECKING:
@@ -38,33 +39,42 @@ def verb(say: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], 
     return safely
 
 
+def role_in(kind: str, data: Data) -> str:
+    """The role that data has in a step where none is said: its own, or the stage's; a model to go on from has none."""
+    return data.role or ("" if data.kind == "model" else ROLES.get(kind, ""))
+
+
 class Step:
     """A data transformation: a curation, a preparation, a filter, a stage of learning."""
 
-    __slots__ = ("_began", "_closed", "_pid", "at", "kind", "run")
+    __slots__ = ("_began", "_closed", "_pid", "_refs", "_values", "at", "kind", "name", "run")
 
     def __init__(
         self, run: Recorder, kind: str, name: str, using: Iterable[Data] | Data, values: dict[str, Any], by: str = ""
     ) -> None:
         self.run = run
         self.kind = kind
+        self.name = text(name)
         self.at = ""
+        self._refs: list[str] = []
+        self._values: Values = {}
         self._closed = False
         self._pid = os.getpid()
         self._began = perf_counter()
-        self._begin(name, using, values, by)
+        self._begin(using, values, by)
 
-    def _begin(self, name: str, using: Iterable[Data] | Data, values: dict[str, Any], by: str) -> None:
+    def _begin(self, using: Iterable[Data] | Data, values: dict[str, Any], by: str) -> None:
         run = self.run
         if run.off:
             return
-        self.at = run.place(name)
+        self.at = run.place(self.name)
         data = run.data_in(using)
-        refs = [one.ref for one in data]
-        run.tell(Begin(self.at, self.kind, time(), text(name), using=refs, values=run.values(values), by=text(by)))
+        self._refs = [one.ref for one in data]
+        self._values = run.values(values)
+        run.tell(Begin(self.at, self.kind, time(), self.name, using=self._refs, values=self._values, by=text(by)))
         run.is_open(self)
         for one in data:
-            if role := one.role or ROLES.get(self.kind, ""):
+            if role := role_in(self.kind, one):
                 run.tell(Used(self.at, one.ref, role))
 
     def __enter__(self) -> Self:
@@ -87,13 +97,25 @@ class Step:
     def used(self, data: Data, *, role: str = "") -> None:
         """It used this data too."""
         for one in self.run.data_in(data):
-            self.run.tell(Used(self.at, one.ref, text(role) or one.role or ROLES.get(self.kind, "")))
+            self.run.tell(Used(self.at, one.ref, text(role) or role_in(self.kind, one)))
 
     @verb
     def parameters(self, /, **values: Any) -> None:
         """It has these parameters too."""
         if kept := self.run.values(values):
             self.run.tell(Parameter(self.at, kept))
+
+    @verb
+    def says_more(self, using: Iterable[Data] | Data, values: dict[str, Any]) -> None:
+        """Tell of data and parameters those that are not as they were told last."""
+        new = [one for one in self.run.data_in(using) if one.ref not in self._refs]
+        changed = {key: value for key, value in self.run.values(values).items() if self._values.get(key) != value}
+        for one in new:
+            self.used(one)
+        if changed:
+            self.run.tell(Parameter(self.at, changed))
+        self._refs += [one.ref for one in new]
+        self._values |= changed
 
     def implemented_by(
         self, name: str, *, algorithm: str = "", software: str = "", version: str = "", **characteristics: Any
@@ -127,7 +149,7 @@ def produced(run: Recorder, at: str, source: Any, name: str, role: str, kind: st
 class Stage(Step):
     """A training, a validation or an evaluation, with epochs and batches inside."""
 
-    __slots__ = ("_adapted", "_indices", "_left", "_open", "_twin", "epoch_now")
+    __slots__ = ("_indices", "_left", "_open", "_twin", "epoch_now")
 
     def __init__(
         self,
@@ -140,7 +162,6 @@ class Stage(Step):
         *,
         of: Data | None = None,
     ) -> None:
-        self._adapted = 0
         self._indices: set[int] = set()
         self._open: dict[Epoch, None] = {}
         self._left: Epoch | None = None
@@ -167,7 +188,10 @@ class Stage(Step):
             left.settle(error)
 
     def epochs(self, count: int | Iterable[Any], *, kind: str = "epoch", first: int | None = None) -> Iterator[Epoch]:
-        """The epochs of this stage: `for epoch in training.epochs(20):`. A second loop counts on from the first."""
+        """The epochs of this stage: `for epoch in training.epochs(20):`. A second loop counts on from the first.
+
+        Sections of another kind are named by it: `training.epochs(20, kind="episode")`.
+        """
         items = count if isinstance(count, Iterable) else range(as_index(count))
         index = first if first is not None else max(self._indices, default=0) + 1
         for item in items:
@@ -190,14 +214,17 @@ class Stage(Step):
         """The rounds of boosting."""
         return self.epochs(count, kind="round")
 
-    def epoch(self, index: int, *, kind: str = "epoch", during: str = "") -> Epoch:
-        """One epoch, as a context manager or with `done`; where there was one of that index, it gets the next."""
+    def epoch(self, index: int, *, kind: str = "epoch", during: str = "", ago: float = 0.0) -> Epoch:
+        """One epoch, begun now or some seconds ago, as a context manager or with `done`.
+
+        Where there was one of that index, it gets the next.
+        """
         self._settle(sys.exc_info()[1])
         index = as_index(index)
         if index in self._indices:
             index = max(self._indices) + 1
         self._indices.add(index)
-        self.epoch_now = Epoch(self, index, kind, during)
+        self.epoch_now = Epoch(self, index, text(kind) or "epoch", during, ago)
         return self.epoch_now
 
     @verb
@@ -209,16 +236,18 @@ class Stage(Step):
         why: str = "",
         by: str = "",
         parameters: dict[str, Any] | None = None,
-        during: Epoch | None = None,
+        during: Epoch | int | None = None,
         **values: Any,
     ) -> None:
-        """Hyperparameters changed: to what, by which technique, why and by whom."""
+        """Hyperparameters changed: to what, by which technique, why and by whom.
+
+        A number names the epoch that is about to begin, in which the new values are in force from its start on.
+        """
         run = self.run
-        self._adapted += 1
-        section = during or self.epoch_now
-        at = section.at if section is not None else self.at
+        section = self.epoch_now if during is None else during
+        at = f"{self.at}/{section}" if isinstance(section, int) else section.at if section is not None else self.at
         said = text(technique), text(why), text(by), run.values(parameters or {})
-        run.tell(Adapted(at, self._adapted, time(), run.values(values), *said))
+        run.tell(Adapted(at, time(), run.values(values), *said))
 
     @verb
     def layers(self, layers: Iterable[dict[str, Any]]) -> None:
@@ -262,7 +291,7 @@ class Epoch:
         "stage",
     )
 
-    def __init__(self, stage: Stage, index: int, kind: str, during: str = "") -> None:
+    def __init__(self, stage: Stage, index: int, kind: str, during: str = "", ago: float = 0.0) -> None:
         self.stage = stage
         self.run = run = stage.run
         self.index = index
@@ -273,10 +302,10 @@ class Epoch:
         self._left: BatchNow | None = None
         self._ended = self._left_at = 0.0
         self._left_from: dict[int, int] = {}
-        self._began = perf_counter()
+        self._began = perf_counter() - ago
         if not run.off:
             stage._open[self] = None
-            run.tell(Begin(self.at, kind, time(), index=index, during=during))
+            run.tell(Begin(self.at, kind, time() - ago, index=index, during=during))
 
     def __enter__(self) -> Self:
         return self
@@ -317,8 +346,8 @@ class Epoch:
         if left is not None and error is None:
             left.done(ago=perf_counter() - self._left_at)
 
-    measured = Step.measured
-    used = Step.used
+    measured: Callable[..., None] = Step.measured
+    used: Callable[..., None] = Step.used
 
     @property
     def kind(self) -> str:
@@ -340,46 +369,21 @@ class Epoch:
                 raise
             batch.done()
 
+    def batch(self, index: int) -> BatchNow:
+        """One batch, counted from 1 and ended by `done`; those that `detail` and `every` leave out are not told."""
+        told = not self.run.off and self.run.detail == "batch" and (index - 1) % self.run.every == 0
+        return BatchNow(self, index, None, told)
+
     def validation(self, *, using: Iterable[Data] | Data = (), **values: Any) -> Epoch:
-        """The validation twin of this epoch: a section of a validation stage of its own."""
+        """The validation twin of this epoch: a section of a validation stage of its own, which all epochs share."""
         stage = self.stage
         if stage._twin is None:
-            name = "validation" if stage.at.partition("@")[0] == "training" else f"{stage.at}-validation"
+            name = "validation" if stage.name == "training" else f"{stage.name}-validation"
             stage._twin = Stage(self.run, "validation", name, using, values)
+        else:
+            stage._twin.says_more(using, values)
         return stage._twin.epoch(self.index, during=self.at)
 
     def produced(self, source: Any, *, name: str = "", role: str = "", kind: str = "model", **said: Any) -> Data:
         """The model (or other data) that this epoch left."""
         return produced(self.run, self.at, source, name or model_name(self.run, kind), role, kind, said)
-
-
-class BatchNow:
-    """A batch while it is worked on."""
-
-    __slots__ = ("_began", "_closed", "at", "data", "index", "run")
-
-    def __init__(self, epoch: Epoch, index: int, data: Any, told: bool) -> None:
-        self.run = epoch.run
-        self.index = index
-        self.data = data
-        self._closed = not told
-        self.at = f"{epoch.at}/{index}"
-        self._began = perf_counter()
-
-    def measured(self, /, **values: Any) -> None:
-        """Measures of this batch."""
-        if self._closed:
-            return
-        run = self.run
-        for value in values.values():
-            if value.__class__ is not float or value - value != 0.0:
-                values = run.measures(values)
-                break
-        if values:
-            run.tell(Measured(self.at, values))
-
-    def done(self, *, ago: float = 0.0) -> None:
-        """The batch ended, now or some seconds ago."""
-        if not self._closed:
-            self._closed = True
-            self.run.tell(Batch(self.at, time() - ago, perf_counter() - self._began - ago))

@@ -24,11 +24,15 @@ def seeds() -> dict[str, int]:
 
 
 def _numpy(numpy: Any) -> int:
-    """The first word of the global generator's key, which is the seed while it has drawn no whole block since."""
+    """The seed of the global generator: the first word of its key, if that seed gives this key.
+
+    It does not where nobody gave a seed, or where numbers were drawn since: then the seed is not to be known.
+    """
     kind, key, *_ = numpy.random.get_state()
-    if kind != "MT19937":
-        raise ValueError(kind)
-    return int(key[0])
+    seed = int(key[0])
+    if kind != "MT19937" or (numpy.random.RandomState(seed).get_state()[1] != key).any():
+        raise ValueError(f"this {kind} is no longer at its seed")
+    return seed
 
 
 def _torch(torch: Any) -> int:

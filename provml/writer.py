@@ -15,34 +15,45 @@ import msgspec
 
 from provml import event, process
 from provml.event import encode, encode_bare
-from provml.journal import WrittenFile, open_sink
+from provml.journal import PATIENCE, WrittenFile, open_sink
 
 SYNC_SECONDS = 1.0
 LAST_SECONDS = 5.0
 """How long the end of a run waits for the disk."""
-ALIVE_SECONDS = 60.0
-"""How often a writer that has nothing to say gives a sign of life."""
+ALIVE_SECONDS = process.SIGN_SECONDS
+"""How often a writer that has nothing to say gives a sign of life, and how many faults there are by now."""
+MOST_HELD = 1000
+"""So many events are held for a home that is not there yet."""
+LONGEST_FAULT = 300
+"""So much is told of a fault: a line of it for each doubling of their number has to fit into a journal's reserve."""
 
 
 class Writer:
     """Appends events; a fault is counted and logged once, or raised where `strict`."""
 
-    def __init__(self, folder: Path, first: event.Run, *, strict: bool = False) -> None:
+    def __init__(self, folder: Path, first: event.Run, *, strict: bool = False, is_new: bool = False) -> None:
         self.folder = folder
         self.first = first
         self.strict = strict
         self._begin()
         _ALL.add(self)
-        self._open(first)
+        if is_new:
+            self._claim()
+        self._open(self.first)
+        if self._why_not is not None:
+            self.fault(self._why_not)
 
     def _begin(self) -> None:
         """As in a new process: no file yet, no faults, nobody waiting."""
-        self.faults = 0
+        self.faults = self._told_faults = 0
         self.lock = threading.RLock()
         self._first_fault = ""
         self._raised: Exception | None = None
         self._later: Exception | None = None
         self._why_not: Exception | None = None
+        self._tried = 0.0
+        self._is_lost = False
+        self._held: list[bytes] = []
         self._sink: WrittenFile | None = None
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
@@ -51,8 +62,21 @@ class Writer:
 
     # ---- one process
 
+    def _claim(self) -> None:
+        """Make the folder of a run whose id was drawn here; where somebody else drew the same one, draw again."""
+        with contextlib.suppress(OSError):  # `_open` tells why there can be none
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            for _ in range(100):
+                try:
+                    self.folder.mkdir()
+                    break
+                except FileExistsError:
+                    self.first = msgspec.structs.replace(self.first, run=new_run_id())
+                    self.folder = self.folder.parent / self.first.run
+
     def _open(self, first: event.Run) -> None:
         """Begin a journal under the writer's name; where that is taken, under one that nobody else has."""
+        self._tried = time.monotonic()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             try:
@@ -61,17 +85,18 @@ class Writer:
                 first = msgspec.structs.replace(first, writer=new_writer_id())
                 sink = open_sink(self.folder / f"{first.writer}.jsonl")
             try:
-                sink.append(encode(first))
+                sink.append(b"".join([encode(first), *self._held]))
             except BaseException:
                 sink.abandon()
                 sink.path.unlink(missing_ok=True)
                 raise
         except Exception as error:
             self._why_not = error
-            self.fault(error)
             return
         self.first = first
-        self._sink, self._dirty = sink, True
+        self._sink, self._dirty, self._why_not = sink, True, None
+        self._held.clear()
+        self._tell_faults()
         if "multiprocessing.util" in sys.modules:
             self._watch_worker()
         thread = threading.Thread(target=self._keep_synced, args=(sink, self._ended), name="provml-sync", daemon=True)
@@ -94,8 +119,10 @@ class Writer:
 
     def _reopen(self) -> None:
         self._forked = False
-        began = {"writer": new_writer_id(), "t": time.time(), "main": False}
-        self._open(msgspec.structs.replace(self.first, **began, pid=os.getpid(), born=process.born()))
+        began = {"writer": new_writer_id(), "t": time.time(), "main": False, "parent": self.first.writer}
+        who = {"pid": os.getpid(), "born": process.born(), "ns": process.namespace()}
+        self.first = msgspec.structs.replace(self.first, **began, **who)
+        self._open(self.first)
 
     def _watch_worker(self) -> None:
         """A worker of `multiprocessing` leaves without atexit, and what it was sent may arrive before it is one."""
@@ -114,10 +141,7 @@ class Writer:
         with self.lock:
             if self._forked:
                 self._reopen()
-        name = self.first.writer
-        if name == MAIN:
-            return ""
-        return "@" + (name.removeprefix(RANK) if name.startswith(RANK) else "-".join(name.rsplit("-", 2)[-2:]))
+        return event.suffix(self.first.writer)
 
     @property
     def has_ended(self) -> bool:
@@ -138,7 +162,7 @@ class Writer:
                     self._waiting.append(line)
                     return
                 if self._sink is None:
-                    self._make_ready()
+                    self._make_ready(line)
                 self._busy = True
                 try:
                     self._sink.append(line, last)  # type: ignore[union-attr]  # made ready
@@ -154,16 +178,36 @@ class Writer:
         """Write what signal handlers said meanwhile, and raise what went wrong in the thread beside."""
         with self.lock:
             while self._waiting and self._sink is not None:
-                self._sink.append(self._waiting.pop(0))
+                self._append(self._sink, self._waiting.pop(0))
         self._raise_later()
 
-    def _make_ready(self) -> None:
-        """There is no file: in a forked child make one, else say why there is none."""
+    def _append(self, sink: WrittenFile, line: bytes, last: bool = False) -> None:
+        """Append a line; what a signal's handler says meanwhile waits."""
+        self._busy = True
+        try:
+            sink.append(line, last)
+        finally:
+            self._busy = False
+
+    def _make_ready(self, line: bytes) -> None:
+        """There is no file: in a forked child make one, and try again where none could be made; else say why.
+
+        What could not be written is held for a while, so that a home that comes late gets the run from its beginning.
+        """
         if self._forked:
             self._reopen()
+        elif self._may_come and time.monotonic() - self._tried >= PATIENCE:
+            self._open(self.first)
         if self._sink is None:
+            if self._may_come and len(self._held) < MOST_HELD:
+                self._held.append(line)
             reason = self._why_not or RuntimeError("the run has ended, nothing more is recorded of it")
             raise reason.with_traceback(None)
+
+    @property
+    def _may_come(self) -> bool:
+        """Whether there is no file yet and may be one later; one that was removed does not come again."""
+        return self._sink is None and self._why_not is not None and not self._is_lost
 
     def fault(self, error: Exception) -> None:
         """Count what went wrong in capture; log the first; raise where strict."""
@@ -176,13 +220,26 @@ class Writer:
     def _count(self, error: Exception) -> None:
         with self.lock:
             self.faults += 1
-            if self._first_fault:
-                return
-            self._first_fault = f"{type(error).__name__}: {error}"[:500]
+            is_first = not self._first_fault
+            if is_first:
+                self._first_fault = f"{type(error).__name__}: {error}"[:LONGEST_FAULT]
+            if self.faults >= 2 * self._told_faults:
+                self._tell_faults()
+        if not is_first:
+            return
         import logging
 
         said = "provml cannot record (%s); the training goes on, this is said once"
         logging.getLogger("provml").warning(said, self._first_fault)
+
+    def _tell_faults(self) -> None:
+        """Have the journal tell how many faults there are, for whoever looks before the end; one that cannot waits."""
+        if self.faults == self._told_faults or self._sink is None or self._busy:
+            return
+        with contextlib.suppress(Exception):
+            told = self.faults
+            self._append(self._sink, encode(event.Fault(told, self._first_fault)), last=True)
+            self._told_faults, self._dirty = told, True
 
     # ---- the disk, off the training's thread
 
@@ -199,6 +256,8 @@ class Writer:
                 if time.monotonic() - alive > ALIVE_SECONDS:
                     alive = time.monotonic()
                     sink.touch()
+                    with self.lock:
+                        self._tell_faults()
             except Exception as error:
                 self._fault_later(error)
         try:
@@ -210,7 +269,7 @@ class Writer:
         """The journal was removed: from now on every event is a fault."""
         error = FileNotFoundError(f"{sink.path} was removed while it was written to")
         with self.lock:
-            self._sink, self._why_not = None, error
+            self._sink, self._why_not, self._is_lost = None, error, True
         self._fault_later(error)
 
     def _fault_later(self, error: Exception) -> None:
@@ -236,6 +295,9 @@ class Writer:
                 self._ended.set()
                 return
         try:
+            with self.lock:
+                if self._may_come:
+                    self._open(self.first)
             if self._sink is not None:
                 if self._sink.is_gone():
                     self.fault(FileNotFoundError(f"{self._sink.path} was removed while it was written to"))
@@ -254,10 +316,6 @@ class Writer:
                 except OSError as error:
                     self._fault_later(error)
         self._raise_later()
-
-
-MAIN = "main"
-RANK = "rank-"
 
 
 def new_run_id() -> str:

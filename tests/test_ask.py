@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 import provml
+from provml.answer import Curve
 from provml.cli import main
 from provml.errors import NoSuchQuery, NoSuchRun, WrongParameter
 from provml.store import Store
@@ -69,6 +75,8 @@ def test_a_model_may_be_given_by_its_name_and_run(store: Store):
 def test_a_dataset_may_be_given_by_its_name(store: Store):
     assert len(store.ask("b5", dataset="photos")) == 2
     assert store.ask("b5", dataset="gray-photos").rows
+    with pytest.raises(WrongParameter, match="Say which: gray-photos, photos"):
+        store.ask("b5", dataset="xyz")
 
 
 def test_the_sparql_that_runs_can_be_seen(store: Store):
@@ -117,6 +125,167 @@ def test_the_command_asks_lists_and_shows(home: Path):
     assert "q1: model takes" in run("q1")[1]
 
 
+def said(home: Path, *words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(main, ["ask", *words, "--home", str(home)])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_the_list_is_in_families_for_people_and_in_rows_for_programs(home: Path):
+    lines = said(home).splitlines()
+    assert lines[0] == "One training or many"
+    assert lines.index("The whole life cycle, from raw files to models") < lines.index("Beyond the papers")
+    assert "     --model [--run] [--measure] [--first] [--plot]" in lines
+    rows = json.loads(said(home, "--list", "--format", "json"))
+    assert {
+        "id": "q2",
+        "family": lines[0],
+        "question": "What are the layers of a model?",
+        "parameters": "--model [--run]",
+    } in rows
+
+
+def test_a_question_tells_of_its_parameters(home: Path):
+    told = " ".join(said(home, "h8", "--help").split())
+    assert "What was the least loss" in told
+    assert "--model TEXT the model's name, such as densed [required]" in told
+    assert "--learning_rate NUMBER" in told
+    assert "[default: loss]" in told
+    assert "training, epoch, value, layers" in told
+    assert "Pina, dissertation, 2020, Table 4.10" in told
+
+
+def test_options_may_stand_before_the_question_and_be_written_with_hyphens(home: Path):
+    before = CliRunner().invoke(main, ["ask", "--home", str(home), "--format", "csv", "q4", "--model", "alexnet"])
+    assert before.output == said(home, "q4", "--model", "alexnet", "--format", "csv")
+    values = ("--model", "densed", "--k", "1", "--l", "1")
+    assert said(home, "h8", *values, "--learning-rate", "1") == said(home, "h8", *values, "--learning_rate", "1")
+
+
+def test_a_parameter_of_many_values_is_repeated(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "u2-names.rq").write_text(
+        "#+ id: u2\n#+ summary: Which?\n#+ params:\n#+   name: {type: string, many: true}\n"
+        "#+   format: {type: integer, default: 3}\n#+ columns: {name: string, format: integer}\n"
+        "SELECT ?name ?format { VALUES ?name { $name } BIND($format AS ?format) } ORDER BY ?name\n"
+    )
+    monkeypatch.setenv("PROVML_QUERIES", str(tmp_path))
+    assert said(home, "u2", "--name", "b", "--name", "a", "--format", "csv") == "name,format\na,3\nb,3\n"
+    assert said(home, "u2", "--name", "-1", "--format_", "-4", "--format", "csv") == "name,format\n-1,-4\n"
+
+
+def test_what_is_wrong_with_a_question_is_told(home: Path):
+    assert "Ask one of q1, q2" in said(home, "q99", code=2)
+    assert "Did you mean '--model'?" in said(home, "q1", "--modl", "x", code=2)
+    assert "Give model=…, or --model …." in said(home, "q1", code=2)
+    assert "Plot one of e1, h1" in said(home, "q1", "--model", "alexnet", "--plot", code=2)
+    assert "without --format" in said(home, "q3", "--model", "alexnet", "--plot", "--format", "csv", code=2)
+
+
+def test_the_sparql_can_be_seen_where_there_is_no_home_yet(tmp_path: Path):
+    shown = said(tmp_path / "none", "q1", "--model", "alexnet", "--show")
+    assert '"alexnet"' in shown
+    assert not (tmp_path / "none").exists()
+
+
+FORMS = ["table", "json", "csv", "tsv", "sparql-json", "sparql-xml", "sparql-csv", "sparql-tsv"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_answer_leaves_in_every_format_to_the_screen_and_to_a_file_alike(home: Path, tmp_path: Path, form: str):
+    shown = said(home, "q3", "--model", "alexnet", "--format", form)
+    assert "0.5" in shown
+    file = tmp_path / "answer"
+    assert "3 rows in" in said(home, "q3", "--model", "alexnet", "--format", form, "-o", str(file))
+    assert file.read_bytes().decode() == shown.replace("\r\n", "\n").replace(
+        "\n", "\r\n" if form == "sparql-csv" else "\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["answer"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "begins"),
+    [("csv", "training,"), ("json", "["), ("srj", '{"head"'), ("srx", "<?xml"), ("txt", "training ")],
+)
+def test_the_ending_of_a_file_says_the_format(home: Path, tmp_path: Path, ending: str, begins: str):
+    file = tmp_path / f"answer.{ending}"
+    said(home, "q3", "--model", "alexnet", "-o", str(file))
+    assert file.read_text().startswith(begins)
+
+
+def test_a_file_is_left_alone_when_nothing_can_be_written(home: Path, tmp_path: Path):
+    file = tmp_path / "answer.csv"
+    file.write_text("mine")
+    said(home, "q1", "--model", "alexnet", "--epoch", "ten", "-o", str(file), code=2)
+    assert file.read_text() == "mine"
+    assert "give --plot" in said(home, "q3", "--model", "alexnet", "-o", str(tmp_path / "a.png"), code=2)
+    assert "no folder" in said(home, "q3", "--model", "alexnet", "-o", str(tmp_path / "none" / "a.csv"), code=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["answer.csv"]
+
+
+def test_a_curve_is_drawn_in_the_terminal_and_in_a_picture(home: Path, tmp_path: Path):
+    drawn = said(home, "q3", "--model", "alexnet", "--plot").splitlines()
+    assert drawn[0].startswith("loss by epoch, run/")
+    assert drawn[-1].split() == ["1", "epoch", "3"]
+    done = subprocess.run(
+        [sys.executable, "-m", "provml.cli", "ask", "e1", "--plot", "--home", str(home)],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "60"},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.isascii()
+    assert b"?" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 60
+    for ending, begins in {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}.items():
+        file = tmp_path / f"loss.{ending}"
+        said(home, "q3", "--model", "alexnet", "--plot", "-o", str(file))
+        assert file.read_bytes().startswith(begins)
+
+
+def test_a_question_of_no_rows_says_so_also_where_it_should_be_drawn(home: Path):
+    assert said(home, "q3", "--model", "resnet", "--plot") == said(home, "q3", "--model", "resnet") == "No rows.\n"
+
+
+def test_an_answer_knows_its_curve_and_the_types_of_its_columns(store: Store):
+    answer = store.ask("q3", model="alexnet")
+    assert answer.curve == Curve("epoch", ("value",), ("training",), "loss")
+    assert store.ask("h1", model="alexnet", measure="loss").curves().y == "loss"
+    assert store.ask("q4", model="alexnet").curve is None
+    assert str(store.ask("q3", model="resnet").to_polars()["epoch"].dtype) == "Int64"
+    assert store.ask("l5", from_=1, to=2).rows == []
+
+
+def test_sparql_of_ones_own_leaves_the_same_ways(home: Path, tmp_path: Path):
+    def query(text: str, *words: str, code: int = 0) -> str:
+        done = CliRunner().invoke(main, ["query", text, *words, "--home", str(home)])
+        assert done.exit_code == code, done.output
+        return done.output
+
+    assert query("ASK {}") == query("ASK {}", "--format", "csv") == "true\n"
+    assert json.loads(query("ASK {}", "--format", "sparql-json")) == {"head": {}, "boolean": True}
+    assert json.loads(query("ASK {}", "--format", "json")) is True
+    exact = query("SELECT ?x { VALUES ?x { '01'^^<http://example.org/kind> } }", "--format", "sparql-tsv")
+    assert exact == '?x\n"01"^^<http://example.org/kind>\n'
+    drawn = query("SELECT ?t ?x ?y { VALUES (?t ?x ?y) { ('a' 1 2) ('b' 2 3) } }", "--plot").splitlines()
+    assert drawn[0] == "y by x"
+    assert drawn[-2:] == ["* a", "+ b"]
+    assert "Select a column of numbers" in query("SELECT ?x { VALUES ?x { 1 } }", "--plot", code=2)
+    assert "cannot be drawn" in query("ASK {}", "--plot", code=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "found"),
+    [
+        (["ask"], "q", {"q1", "q8"}),
+        (["ask", "q3"], "--m", {"--model", "--measure"}),
+        (["ask", "q3", "--run"], "lat", {"latest"}),
+        (["ask", "q99"], "--m", set()),
+    ],
+)
+def test_the_shell_completes_questions_parameters_and_runs(words: list[str], incomplete: str, found: set[str]):
+    complete = ShellComplete(main, {}, "provml", "_PROVML_COMPLETE")
+    assert found <= {item.value for item in complete.get_completions(words, incomplete)}
+
+
 def test_questions_of_a_user_work_the_same(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "u1-stages.rq").write_text(
         "#+ id: u1\n#+ summary: Which stages ran?\n#+ params:\n#+   run: {type: iri, of: run}\n"
@@ -125,6 +294,9 @@ def test_questions_of_a_user_work_the_same(home: Path, tmp_path: Path, monkeypat
         "SELECT ?stage WHERE { ?stage provlake:wasMemberOfWorkflowExecution $run } ORDER BY ?stage\n"
     )
     monkeypatch.setenv("PROVML_QUERIES", str(tmp_path))
+    assert "Yours" in said(home, "--list")
+    assert "Which stages ran?" in said(home, "u1", "--help")
+    assert said(home, "u1", "--run", "latest").count("\n") == 6
     with provml.open(home) as store:
         rows = store.ask("u1", run="latest").rows
     assert IRI(f"{rows[0][0]}").startswith("https://w3id.org/provml/run/")

@@ -28,3 +28,25 @@ def test_the_index_benchmark_sets_the_way_from_journals_beside_raw_bulk_load():
     command = [sys.executable, str(BENCH / "index.py"), "--scale", "0.001"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "bulk_load" in done.stdout
+
+
+def test_the_validation_benchmark_sets_the_compiled_engine_beside_pyshacl():
+    command = [sys.executable, str(BENCH / "validate.py"), "--scale", "0.0001", "--workflows", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    figures = {line[:20].strip(): line[20:].split() for line in done.stdout.splitlines()}
+    assert figures["compiled"][2] == figures["pySHACL"][2], "both find as many results"
+    assert float(figures["compiled"][5]) == 1
+
+
+def test_the_queries_benchmark_sets_questions_beside_duckdb_and_the_naive_way():
+    command = [sys.executable, str(BENCH / "queries.py"), "--scale", "0.001", "--repeat", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for word in ("l7 all", "DuckDB", "naive"):
+        assert word in done.stdout
+
+
+def test_the_overhead_benchmark_sets_recorded_epochs_beside_plain_ones():
+    command = [sys.executable, str(BENCH / "overhead.py"), "--pairs", "1", "--repeat", "1", "--batch", "512"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for contender in ("no-op (control)", "provml, captured", "provml, by hand", "json, flushed"):
+        assert contender in done.stdout

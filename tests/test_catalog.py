@@ -121,6 +121,12 @@ def test_any_number_arrives(number):
         (("#+ summary: Which?", "#+ summary: Which?\n#+ colour: red"), "colour"),
         (("{ $least }", "{ 1 2 } FILTER(?v > $least)"), "may be absent or many"),
         (("#+ params:", "#+ params: ["), "no YAML"),
+        (("#+ columns", "#+ plot: {x: s}\n#+ columns"), "plot is not well declared"),
+        (("#+ columns", "#+ plot: [s]\n#+ columns"), "plot is not well declared"),
+        (("#+ columns", "#+ plot: {x: s, y: s, z: s}\n#+ columns"), "plot is not well declared"),
+        (("#+ columns", "#+ plot: {x: s, y: [s, loss]}\n#+ columns"), "names loss, which is no column"),
+        (("#+ columns", "#+ plot: {x: s, y: s, by: run}\n#+ columns"), "names run, which is no column"),
+        (("#+ columns", "#+ plot: {x: s, y: s, named: what}\n#+ columns"), "what, which is no parameter"),
     ],
 )
 def test_a_broken_file_is_named_with_what_to_do(tmp_path: Path, change: tuple[str, str], word: str):
@@ -129,6 +135,35 @@ def test_a_broken_file_is_named_with_what_to_do(tmp_path: Path, change: tuple[st
         made(tmp_path, GOOD.replace(*change))
     assert word in str(caught.value)
     assert "x1-which.rq" in str(caught.value)
+
+
+def test_a_header_says_which_columns_make_a_curve(tmp_path: Path, query: Query):
+    assert query.plot is None
+    text = GOOD.replace("{s: iri}", "{s: iri, n: integer, v: double}")
+    curve = made(tmp_path, text.replace("#+ columns", "#+ plot: {x: n, y: v, by: s, named: name, unit: m}\n#+ columns"))
+    assert curve.plot == {"x": "n", "y": ["v"], "by": ["s"], "named": "name", "unit": "m"}
+    assert {name for name in CATALOG if CATALOG[name].plot is not None} >= {
+        "q3",
+        "h1",
+        "h2",
+        "h3",
+        "h7",
+        "e1",
+        "l4",
+        "l5",
+    }
+
+
+def test_a_parameter_that_is_a_word_of_python_may_be_given_with_a_line_after_it():
+    assert CATALOG["l5"].given({"from_": 1, "to": 2}) == {"from": 1, "to": 2}
+    assert CATALOG["l5"].given({"nothing_": 1}) == {"nothing_": 1}
+
+
+def test_questions_come_in_families_and_those_of_users_are_one(query: Query):
+    assert len({CATALOG[name].family for name in CATALOG}) == 5
+    assert CATALOG["q1"].source.startswith("Pina et al., IPAW 2021, Table 1")
+    assert query.family == "Yours"
+    assert query.source == ""
 
 
 def test_values_typed_on_a_command_line_get_their_type(query: Query):

@@ -435,7 +435,7 @@ def test_every_event_is_told_in_at_most_one_harmless_line(batches: bool):
         event.Measured("training/1/1", NUMBERS),
         event.Batch("training/1/1", 2.0, 1.0),
         event.Measured("training/1", NUMBERS),
-        event.Adapted("training/1", 1, 2.0, NUMBERS, NASTY, NASTY, NASTY),
+        event.Adapted("training/1", 2.0, NUMBERS, NASTY, NASTY, NASTY),
         event.Done("training/1", 2.0, 1.0, "FAILED", [NASTY, ""]),
         event.Batch("lost/1/1", 2.0, 1.0),
         event.Measured("lost/7/9", NUMBERS),
@@ -479,6 +479,16 @@ def test_the_forms_of_the_command_are_those_of_the_store():
     from provml.store import export
 
     assert tuple(export.FORMS) == FORMS
+
+
+def test_a_file_whose_ending_names_no_rdf_is_refused_unless_the_format_is_given(kept: Path, tmp_path: Path):
+    said = refused(kept, "export", "flowers-1", "-o", str(tmp_path / "out.json"))
+    assert "No RDF ends in .json. Let it end in one of nt, nq, ttl, trig, rdf, jsonld, or give --format." in said
+    assert not list(tmp_path.iterdir())
+    good(kept, "export", "flowers-1", "-o", str(tmp_path / "out.json"), "--format", "jsonld")
+    assert "@context" in json.loads((tmp_path / "out.json").read_text())
+    good(kept, "export", "flowers-1", "-o", str(tmp_path / "out"))
+    assert (tmp_path / "out").read_text().startswith("@prefix")
 
 
 def test_all_runs_are_exported_together(kept: Path):
@@ -529,6 +539,14 @@ def test_remove_asks_first(home: Path):
     assert not (home / "runs" / "flowers-1").exists()
     assert "flowers-1" not in good(home, "export", "--all", "--format", "nt")
     assert good(home, "remove", "broken-1", "--yes") == "removed broken-1\n"
+    assert good(home, "runs") == "No runs yet.\n"
+
+
+def test_several_runs_are_removed_at_once_or_none_of_them(home: Path):
+    assert "There is no run 'nope'" in refused(home, "remove", "flowers-1", "nope", "-y")
+    assert ask(home, "remove", "flowers-1", "broken-1", text="y\nn\n").exit_code == 1
+    assert len(json.loads(good(home, "runs", "--format", "json"))) == 2
+    assert good(home, "remove", "broken-1", "flo", "-y") == "removed broken-1\nremoved flowers-1\n"
     assert good(home, "runs") == "No runs yet.\n"
 
 
@@ -735,7 +753,7 @@ def test_an_unknown_option_or_format_is_refused(command: str, kept: Path):
         assert "is not one of" in refused(kept, command, *NEEDED.get(command, []), "--format", "xlsx")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "remove"])
 def test_too_many_arguments_are_refused(command: str, kept: Path):
     refused(kept, command, "flowers-1", "flowers-1")
 
@@ -757,11 +775,46 @@ def test_a_journal_of_a_newer_provml_is_refused_with_what_to_do(home: Path):
     assert "upgrade" in ask(home, "verify").stdout
 
 
+def test_whoever_lists_runs_is_told_that_something_was_not_taken_in(home: Path):
+    path = home / "runs" / "newer" / "main.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(event.encode(event.Run(event.VERSION + 1, "newer", "main", "newer", 1.7e9)))
+    assert ask(home, "runs").stderr == "provml: not all could be taken in (1 place); provml verify tells what\n"
+    with (home / "runs" / "flowers-1" / "main.jsonl").open("ab") as file:
+        file.write(b"damaged\n")
+    told = ask(home, "show", "flowers-1")
+    assert told.stderr == "provml: not all could be taken in (2 places); provml verify tells what\n"
+    assert told.exit_code == 0
+    assert len(ask(home, "verify").stdout.splitlines()) == 2
+
+
+def test_times_and_endings_that_cannot_be_are_damaged_lines_of_a_log(home: Path):
+    with (home / "runs" / "flowers-1" / "main.jsonl").open("ab") as file:
+        file.write(b'{"e":"end","t":1e300}\n{"e":"end","t":1.0,"status":"FINISHEX"}\n')
+    done = ask(home, "log", "flowers-1")
+    assert done.exit_code == 0
+    assert done.stderr.count("damaged line left out") == 2
+    assert json.loads(good(home, "status", "flowers-1", "--format", "json"))["status"] == "FINISHED"
+
+
+def test_a_journal_that_cannot_be_read_is_named_by_status_and_log(home: Path):
+    (home / "runs" / "flowers-1" / "other.jsonl").symlink_to("/proc/self/mem")
+    told = json.loads(good(home, "status", "flowers-1", "--format", "json"))
+    assert (told["status"], told["damaged"]) == ("FINISHED", 1)
+    assert json.loads(good(home, "status", "--format", "json"))["run"] == "broken-1"
+    assert "other.jsonl: left out: input/output error" in ask(home, "log", "flowers-1").stderr
+
+
 def test_what_the_system_refuses_is_a_message(home: Path):
-    journal = next((home / "runs" / "flowers-1").glob("*.jsonl"))
-    journal.unlink()
-    journal.mkdir()
-    assert f"provml: {journal}: is a directory" in refused(home, "log", "flowers-1")
+    assert "file name too long. Check it and try again." in refused(home / ("x" * 300), "runs")
+
+
+def test_what_is_called_like_a_journal_and_is_none_is_passed_over(home: Path):
+    (home / "runs" / "flowers-1" / "folder.jsonl").mkdir()
+    (home / "runs" / "flowers-1" / "dangling.jsonl").symlink_to(home / "nowhere")
+    assert "FINISHED" in good(home, "log", "flowers-1")
+    assert "FINISHED" in good(home, "runs")
+    assert "nothing is damaged" in good(home, "verify")
 
 
 # ---- the terminal
@@ -773,6 +826,16 @@ def test_help_loads_no_store():
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "provml.cli" in loaded
     assert not loaded & {"pyoxigraph", "provml.vocab", "provml.store", "msgspec", "numpy", "rdflib"}
+
+
+def test_status_and_log_of_a_training_that_goes_on_load_no_store(home: Path, training: Training):
+    program = "import sys\nfrom provml.cli import main\nmain(sys.argv[1:], standalone_mode=False)\nprint(*sys.modules)"
+    for command in ("status", "log"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, command, "--home", str(home)], capture_output=True, text=True, check=True
+        )
+        assert "watched" in done.stdout
+        assert not set(done.stdout.splitlines()[-1].split()) & {"pyoxigraph", "provml.vocab", "provml.store"}
 
 
 def test_the_home_of_the_environment_is_used(kept: Path):

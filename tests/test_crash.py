@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import provml
 from provml import event, process
 from provml.event import Batch, Begin, Done, End, Environment, Fault, Measured, Run
 from provml.journal import read_lines
@@ -121,7 +122,64 @@ def test_a_termination_that_nobody_handles_leaves_no_end():
     assert of(End) == []
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_faults_are_told_before_the_end_and_survive_kill_9(mode: str):
+    program = """
+        import os, signal, provml
+        run = provml.record("x", run="r", capture_environment=False)
+        with run.training() as training:
+            for epoch in training.epochs(15):
+                epoch.measured(loss=object())
+                epoch.measured(loss=1.0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    finish(program, code=-signal.SIGKILL, PROVML_JOURNAL=mode)
+    faults = of(Fault)
+    assert [fault.count for fault in faults] == [1, 2, 4, 8]
+    assert all("is no scalar" in fault.first for fault in faults)
+    assert len(of(Measured)) == 15
+    command = [sys.executable, "-m", "provml", "status", "r"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "KILLED" in shown
+    assert "8, first with TypeError" in shown
+
+
+def test_faults_since_the_last_doubling_are_told_by_and_by(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("provml.writer.SYNC_SECONDS", 0.01)
+    monkeypatch.setattr("provml.writer.ALIVE_SECONDS", 0.02)
+    with provml.record("x", run="r", capture_environment=False) as run:
+        for _ in range(7):
+            run.training().measured(loss=object())
+        until = time.monotonic() + 30.0
+        while of(Fault)[-1].count < 7 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert of(Fault)[-1].count == 7
+    assert of(Fault)[-1].count == 7
+
+
 # ---- forks and children
+
+
+def test_who_writes_is_told_with_what_its_process_id_means():
+    finish(
+        """
+        import os, provml
+        with provml.record("x", run="r", strict=True, capture_environment=False) as run, run.training() as training:
+            if os.fork() == 0:
+                training.measured(loss=1.0)
+                if os.fork() == 0:
+                    training.measured(loss=2.0)
+                    os._exit(0)
+                os.wait()
+                os._exit(0)
+            os.wait()
+        """
+    )
+    firsts = {first.pid: first for first in of(Run)}
+    main, child, grandchild = sorted(firsts.values(), key=lambda first: first.t)
+    assert [main.writer, main.parent] == ["main", ""]
+    assert [child.parent, grandchild.parent] == ["main", child.writer]
+    assert {first.ns for first in firsts.values()} == {process.namespace()}
 
 
 def test_a_forked_child_has_a_journal_of_its_own_and_the_parents_stays_whole():
@@ -316,6 +374,41 @@ def test_child_processes_join_the_run_through_the_environment():
     assert len(runs) == 2, "a child that was started after the run ended has a run of its own"
 
 
+def test_a_child_process_that_names_another_home_has_a_run_of_its_own():
+    Path("child.py").write_text(
+        "import sys, provml\n"
+        "with provml.record('trial', home=sys.argv[1], strict=True, capture_environment=False) as run:\n"
+        "    run.training().measured(loss=1.0)\n"
+    )
+    finish(
+        """
+        import os, subprocess, sys, provml
+        os.symlink("here", "link")
+        with provml.record("driver", run="r", home="here", strict=True, capture_environment=False):
+            for home in ("there", "here", "link"):
+                subprocess.run([sys.executable, "child.py", home], check=True)
+        """
+    )
+    (other,) = Path("there/runs").iterdir()
+    assert other.name != "r"
+    assert [(first.name, first.main) for first in of(Run, other.name, "there")] == [("trial", True)]
+    assert sorted((first.name, first.main) for first in of(Run, home="here")) == [
+        *(("driver", True), ("trial", False), ("trial", False)),
+    ]
+
+
+def test_an_id_that_another_run_drew_is_drawn_again(monkeypatch: pytest.MonkeyPatch):
+    drawn = iter(["same", "same", "same", "other"])
+    monkeypatch.setattr("provml.writer.new_run_id", lambda: next(drawn))
+    monkeypatch.setattr("provml.recorder.new_run_id", lambda: next(drawn))
+    with provml.record("a", strict=True, capture_environment=False) as one:
+        one.training().done()
+    with provml.record("b", strict=True, capture_environment=False) as two:
+        assert os.environ["PROVML_RUN"].startswith("other@")
+    assert [one.id, two.id] == ["same", "other"]
+    assert [(first.run, first.name) for first in of(Run, "same") + of(Run, "other")] == [("same", "a"), ("other", "b")]
+
+
 RANK = """
     import sys, provml
     with provml.record("x", strict=True, capture_environment=False) as run:
@@ -479,6 +572,56 @@ def test_a_home_that_cannot_be_written_to_stops_nothing():
     finally:
         if Path("ro").is_mount():
             subprocess.run(["umount", "-l", "ro"], check=True)
+
+
+def test_a_forked_child_whose_home_comes_late_writes_as_itself(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("provml.writer.PATIENCE", 0.0)
+    Path("disk").write_text("not mounted yet")
+    run = provml.record("x", run="r", home="disk/home", capture_environment=False)
+    training = run.training()
+    child = os.fork()
+    if child == 0:
+        training.measured(loss=1.0)
+        Path("disk").unlink()
+        Path("disk").mkdir()
+        training.measured(loss=2.0)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    (events,) = journals(home="disk/home").values()
+    assert isinstance(events[0], Run)
+    assert (events[0].pid, events[0].main, events[0].parent) == (child, False, "main")
+    assert [what.values["loss"] for what in events if isinstance(what, Measured)] == [1.0, 2.0]
+    run.finish()
+
+
+@pytest.mark.parametrize("again", ["while it runs", "at its end"])
+def test_a_home_that_comes_late_gets_the_run_from_its_beginning(again: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("provml.writer.PATIENCE", 0.0 if again == "while it runs" else 600.0)
+    Path("disk").write_text("not mounted yet")
+    run = provml.record("x", run="r", home="disk/home", capture_environment=False)
+    training = run.training(lr=0.1)
+    Path("disk").unlink()
+    Path("disk").mkdir()
+    for epoch in training.epochs(3):
+        epoch.measured(loss=1.0)
+    training.done()
+    run.finish()
+    (events,) = journals(home="disk/home").values()
+    told = [what for what in events if not isinstance(what, Fault)]
+    assert [type(what) for what in told] == [Run, Begin, *[Begin, Measured, Done] * 3, Done, End]
+    assert of(Begin, home="disk/home")[0].values == {"lr": 0.1}
+    assert of(Fault, home="disk/home")[-1].count == run.faults >= 2
+    assert "Not a directory" in of(Fault, home="disk/home")[-1].first
+
+
+def test_what_is_held_for_a_home_that_never_comes_has_an_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("provml.writer.MOST_HELD", 10)
+    Path("disk").write_text("never mounted")
+    with provml.record("x", home="disk/home", capture_environment=False) as run:
+        for _ in range(100):
+            run.training().done()
+        assert run._writer is not None
+        assert len(run._writer._held) == 10
 
 
 def test_a_home_that_is_removed_while_recording_stops_nothing_and_is_noticed():

@@ -1,109 +1,108 @@
-"""The demo: a real training that is valid PROV typed by PROV-ML and answers what it is asked."""
+"""The demo: real trainings, recorded, valid, and answering what they are asked."""
 
 from __future__ import annotations
 
-import pyoxigraph as ox
+import re
+from pathlib import Path
+
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
-from provml import demo, rdf
+import provml
 from provml.cli import main
-from provml.vocab import LearningHyperparameterValue, TrainingEpochExecution
+from provml.demo import digit, trial
+from provml.demo.network import Network
 
-PREFIXES = """
-PREFIX prov: <http://www.w3.org/ns/prov#>
-PREFIX provml: <https://w3id.org/provml#>
-PREFIX provlake: <https://w3id.org/provlake#>
-PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
-"""
+
+def demo(home: Path, *more: str) -> Result:
+    return CliRunner().invoke(main, ["demo", "--home", str(home), *more], catch_exceptions=False)
 
 
 @pytest.fixture(scope="module")
-def things() -> list[object]:
-    return list(rdf.reachable(demo.training()))
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    home = tmp_path_factory.mktemp("demo")
+    done = demo(home)
+    assert done.exit_code == 0, done.output
+    return home, done.output
 
 
-@pytest.fixture(scope="module")
-def store(things) -> ox.Store:
-    store = ox.Store()
-    store.bulk_load(rdf.ntriples(things), format=ox.RdfFormat.N_TRIPLES)
-    return store
+def test_every_question_comes_with_its_sentence_its_table_and_its_command(told):
+    home, said = told
+    with provml.open(home) as store:
+        for question in ("q1", "q2", "q3", "q4", "q5", "q6", "q7", "q8"):
+            assert f"{question}  {store.catalog[question].summary}" in said
+            command = re.search(rf"\$ provml (ask {question} .*)", said)
+            again = CliRunner().invoke(main, command[1].split(), catch_exceptions=False)
+            assert again.exit_code == 0
+            assert again.output.strip()
+            assert all(line in said for line in again.output.splitlines())
 
 
-def test_the_command_compiles_emits_validates_and_asks():
-    done = CliRunner().invoke(main, ["demo"], catch_exceptions=False)
-    assert done.exit_code == 0
-    for word in ("compiled", "emitted", "validated", "asked", "learning_rate"):
-        assert word in done.output
-    assert "conforms" in done.output
+def test_one_run_failed_with_its_reason_and_all_others_finished(told):
+    with provml.open(told[0]) as store:
+        runs = store.runs()
+    assert sorted(run.status for run in runs) == ["FAILED"] + ["FINISHED"] * 5
+    (error,) = (run.error for run in runs if run.status == "FAILED")
+    assert error == "Hopeless: the loss is 18.2: the learning rate is too high"
 
 
-def test_it_really_learns(store):
-    columns, rows = demo.ask(rdf.ntriples(rdf.reachable(demo.training())), "e1-epochs.rq")
-    losses = [row[columns.index("loss")] for row in rows]
-    assert len(losses) == 8
-    assert losses[-1] < losses[0] < 0.6931  # ln 2, the loss of a coin
+def test_all_runs_hold_to_every_promise(told):
+    assert "6 of 6 hold to every promise" in told[1]
 
 
-def test_the_answer_follows_the_adaptation():
-    columns, rows = demo.ask(rdf.ntriples(rdf.reachable(demo.training(adapt_at=3))), "e1-epochs.rq")
-    rates = [row[columns.index("learning_rate")] for row in rows]
-    assert rates == [0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.01, 0.01]
+def test_it_really_learns_and_the_filter_matters(told):
+    with provml.open(told[0]) as store:
+        losses = store.ask("q3", model=trial.MODEL, run=store.runs()[1].id).column("value")
+        best, worst = store.ask("q8", model=trial.MODEL)
+    assert losses[-1] < losses[0] / 2 < 2.31 / 2  # ln 10 is the loss of a guess by chance
+    assert best[1] in digit.FILTERS
+    assert worst[1] == "none"
+    assert best[2] > worst[2] + 0.2
 
 
-def test_a_node_reads_back_as_the_thing_that_was_written(store, things):
-    for thing in things:
-        if isinstance(thing, (TrainingEpochExecution, LearningHyperparameterValue)):
-            assert rdf.read(store, thing.iri) == thing
+def test_the_adaptations_are_those_that_were_made(told):
+    with provml.open(told[0]) as store:
+        rows = [row for run in store.runs() for row in store.ask("h6", model=trial.MODEL, run=run.id)]
+    assert len(rows) == 2
 
 
-WITH_PROVML = """SELECT ?name ?v ?loss WHERE {
-  ?training a provml:TrainingExecution .
-  ?epoch prov:wasInformedBy ?training ; a provml:TrainingSectionExecution .
-  ?h prov:wasGeneratedBy ?epoch ; a provml:ModelHyperparameterValue ; prov:value ?v ; prov:wasDerivedFrom ?p .
-  ?p a provml:LearningHyperparameterSetting ; rdfs:label ?name .
-  ?model prov:wasGeneratedBy ?epoch ; a provml:Model .
-  ?evaluation prov:wasGeneratedBy ?epoch ; a provml:ModelEvaluation ; prov:value ?loss .
-} ORDER BY ?v ?loss"""
-
-WITHOUT_PROVML = """SELECT ?name ?v ?loss WHERE {
-  ?training a provlake:DataTransformationExecution ; prov:wasInfluencedBy ?tp .
-  ?tp a provlake:DataTransformation ; provlake:tag "Training" .
-  ?epoch prov:wasInformedBy ?training ; a provlake:DataTransformationExecution ; prov:wasInfluencedBy ?ep .
-  ?ep a provlake:DataTransformation ; rdfs:label "Epoch Execution" .
-  ?h prov:wasGeneratedBy ?epoch ; a provlake:AttributeValue ; prov:value ?v ; prov:wasDerivedFrom ?p .
-  ?p a provlake:Attribute ; provlake:tag "Hyperparameter" ; rdfs:label ?name .
-  ?model a provlake:AttributeValue ; prov:wasGeneratedBy ?epoch ; prov:wasDerivedFrom ?mp .
-  ?mp a provlake:Attribute ; provlake:tag "Model" .
-  ?evaluation prov:wasGeneratedBy ?epoch ; a provlake:AttributeValue ; prov:value ?loss ; prov:wasDerivedFrom ?vp .
-  ?vp a provlake:Attribute ; provlake:tag "Model Evaluation" .
-} ORDER BY ?v ?loss"""
+def test_run_again_it_adds(told):
+    home, _ = told
+    with provml.open(home) as store:
+        before = {run.id for run in store.runs()}
+    assert demo(home).exit_code == 0
+    with provml.open(home) as store:
+        after = {run.id for run in store.runs()}
+    assert before < after
+    assert len(after) == 2 * len(before)
 
 
-def test_the_papers_pattern_gives_the_same_with_and_without_provml_types():
-    """Seed 002's Listings 1 and 2: the same question by PROV-ML's types and by PROVLake's tags."""
-    from provml.vocab import Model, ModelHyperparameter, ModelHyperparameterValue
+@pytest.mark.parametrize("framework", ["keras", "torch", "sklearn"])
+def test_the_same_is_told_of_a_framework(framework: str, tmp_path: Path):
+    done = demo(tmp_path, "--framework", framework)
+    assert done.exit_code == 0, done.output
+    assert "6 of 6 hold to every promise" in done.output
+    with provml.open(tmp_path) as store:
+        assert sorted({run.status for run in store.runs()}) == ["FAILED", "FINISHED"]
+        best, *_, worst = store.ask("q8", model=f"digits-{framework}")  # several may share a place
+        assert best[2] > worst[2]
+        assert {"hidden_units", "units", "out_features"} & {
+            part.split("=")[0] for row in store.ask("q2", model=f"digits-{framework}") for part in row[-1].split(", ")
+        }
 
-    things = list(rdf.reachable(demo.training(epochs=3)))
-    plan = demo.Plan()
-    chosen = ModelHyperparameter("http://example.org/demo/plan/epoch-of-model", label="epoch", tag="Hyperparameter")
-    for epoch in [thing for thing in things if isinstance(thing, TrainingEpochExecution)]:
-        things.append(
-            ModelHyperparameterValue(
-                f"{epoch.iri}/chosen",
-                was_derived_from_attribute=chosen,
-                was_generated_by=epoch,
-                value=epoch.section_index,
-            )
-        )
-        things.append(Model(f"{epoch.iri}/model", was_derived_from_attribute=plan.model, was_generated_by=epoch))
-    store = ox.Store()
-    store.bulk_load(rdf.ntriples([*things, chosen]), format=ox.RdfFormat.N_TRIPLES)
 
-    def answer(query: str) -> list[tuple[str, ...]]:
-        rows = store.query(PREFIXES + query)
-        return [tuple(str(node) for node in row) for row in rows]
+def test_a_digit_is_drawn_the_same_each_time_and_filtered_to_one_value_a_point():
+    image, number = digit.draw(12, seed=1)[11]
+    assert (image, number) == digit.draw(12, seed=1)[11]
+    assert number == 1
+    assert len(image) == 3 * len(digit.gray_scale(image)) == 3 * digit.WIDTH * digit.HEIGHT
+    assert (min(digit.contrast(image)), max(digit.contrast(image))) == (0.0, 1.0)
 
-    with_types, without = answer(WITH_PROVML), answer(WITHOUT_PROVML)
-    assert with_types == without
-    assert len(with_types) == 6  # three epochs, each with a loss and an accuracy
+
+def test_a_step_moves_the_guess_towards_the_digit():
+    network = Network(4, 5, dropout=0.0, seed=1)
+    image = [0.1, 0.9, 0.3, 0.7]
+    before = network.guess(image)[1][3]
+    for _ in range(20):
+        network.learn(image, 3, 0.1)
+    assert network.guess(image)[1][3] > max(before, 0.5)

@@ -23,12 +23,17 @@ EXAMPLES = [
     errors.NoSuchNode("http://example.org/x"),
     errors.NoSuchRun("x", ("a", "b"), ambiguous=True),
     errors.BrokenQuery("line 3"),
+    errors.ServiceRefused(),
+    errors.QueryTookTooLong(5.0),
+    errors.NotACurve("b1 is no curve", "Plot one of q3, h1."),
     errors.NoSuchQuery("q99", ("q9",)),
+    errors.NoSuchTag("set", "otrain", "transformation 'Train'", ("iTrain",), "Mend the tag."),
     errors.WrongParameter("q1", "epoch", "ten", "a whole number", "Give epoch as a whole number."),
     errors.ForkedStore(),
     errors.OntologyError("is broken", "Mend it.", file="a.ttl", line=3),
     errors.StaleFiles(("a.py",), "provml compile"),
     errors.BrokenFile("is broken", "Mend it.", file="a.ttl", line=3),
+    errors.BrokenPromise(("An epoch has an index.",)),
     errors.MissingPart("pyshacl", "shacl"),
 ]
 

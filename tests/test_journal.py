@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import resource
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -55,6 +58,30 @@ def test_no_journal_is_written_over(kind: type[WrittenFile], tmp_path: Path):
     with pytest.raises(FileExistsError):
         open_sink(tmp_path / "a.jsonl")
     assert (tmp_path / "a.jsonl").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupt_in_the_middle_of_a_line_costs_a_reader_nothing(
+    kind: type[WrittenFile], when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    sink = kind(tmp_path / "a.jsonl")
+    sink.append(line(1))
+    write = os.pwrite
+
+    def interrupted(*given: Any) -> int:
+        monkeypatch.setattr(os, "pwrite", write)
+        if when == "after":
+            write(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "pwrite", interrupted)
+    with contextlib.nullcontext() if kind is MappedFile else pytest.raises(KeyboardInterrupt):
+        sink.append(line(2, 50))
+    assert lines(sink.path) == [line(1)[:-1], line(2, 50)[:-1]]
+    sink.append(line(3))
+    assert lines(sink.path, len(line(1) + line(2, 50))) == [line(3)[:-1]]
+    sink.close()
 
 
 def test_reading_goes_on_where_it_stopped(tmp_path: Path):

@@ -21,6 +21,22 @@ def test_numpys_seed_is_told():
         np.random.set_state(before)
 
 
+def test_a_seed_that_nobody_gave_or_that_was_drawn_from_since_is_not_told():
+    before = np.random.get_state()
+    try:
+        np.random.seed()
+        assert "numpy" not in seeds()
+        np.random.seed([1, 2])
+        assert "numpy" not in seeds()
+        np.random.seed(42)
+        np.random.rand()
+        assert "numpy" not in seeds()
+        np.random.seed(2**32 - 1)
+        assert seeds()["numpy"] == 2**32 - 1
+    finally:
+        np.random.set_state(before)
+
+
 def test_a_library_that_is_not_loaded_is_not_loaded_for_it():
     program = "import sys; from provml.seed import seeds; print(seeds(), 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -6,6 +6,9 @@ import io
 import json
 import os
 import shutil
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -17,11 +20,12 @@ import pytest
 from provml import resources
 from provml.errors import BrokenFile, BrokenQuery, ForkedStore, NoSuchNode, NoSuchRun, NotAnIRI
 from provml.recorder import Recorder
-from provml.store import Store
+from provml.store import Store, kin, reading
 from provml.store import index as index_room
 from provml.values import IRI
 from provml.vocab import Persona, Study
 
+ROOT = Path(__file__).parents[1]
 EVERYTHING = "SELECT ?s ?p ?o { ?s ?p ?o }"
 
 
@@ -365,6 +369,62 @@ def test_a_run_that_goes_on_is_not_removed(home: Path):
         assert store.run(run.id).status == "RUNNING"
 
 
+def test_a_run_is_not_removed_while_any_of_its_processes_writes(home: Path, monkeypatch: pytest.MonkeyPatch):
+    train(home, run="r")
+    monkeypatch.setenv("RANK", "1")
+    with record(home, run="r") as second, second.training() as training, Store(home) as store:
+        assert store.run("r").status == "FINISHED"
+        with pytest.raises(BrokenFile, match=r"rank-1\.jsonl: the run still goes on"):
+            store.remove("r")
+        training.measured(loss=1.0)
+    with Store(home) as store:
+        assert store.remove("r").writers == 2
+
+
+def test_several_runs_are_removed_together_or_none_of_them(home: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in "abc":
+        train(home, run=name)
+    with record(home, run="live"), Store(home) as store:
+        for wrong in ("nope", "live"):
+            with pytest.raises((NoSuchRun, BrokenFile)):
+                store.remove_all(["a", wrong])
+            assert len(store.runs()) == 4
+        made = []
+        anew = index_room.Index.anew
+        monkeypatch.setattr(index_room.Index, "anew", lambda index: made.append(index) or anew(index))
+        assert [info.id for info in store.remove_all(["c", "a", "a"])] == ["c", "a"]
+        assert {info.id for info in store.runs()} == {"b", "live"}
+        assert len(made) == 1
+
+
+def test_a_backup_has_the_questions_and_shapes_of_its_home(home: Path, tmp_path: Path):
+    train(home)
+    for name in ("queries/own.rq", "shapes/deep/own.ttl"):
+        (home / name).parent.mkdir(parents=True)
+        (home / name).write_text("mine")
+    with Store(home) as store:
+        store.backup(tmp_path / "copy")
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["queries", "runs", "shapes"]
+    assert (tmp_path / "copy" / "shapes" / "deep" / "own.ttl").read_text() == "mine"
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_backup_that_fails_half_way_leaves_nothing_and_can_be_tried_again(home: Path, tmp_path: Path, is_there: bool):
+    train(home)
+    unreadable(home)
+    copy = tmp_path / "deep" / "copy"
+    if is_there:
+        (copy / "killed.part" / "runs").mkdir(parents=True)
+    with Store(home) as store:
+        with pytest.raises(BrokenFile, match="cannot be copied"):
+            store.backup(copy)
+        assert not list(copy.glob("runs"))
+        shutil.rmtree(home / "runs" / "unreadable")
+        store.backup(copy)
+        with Store(copy) as copied:
+            assert quads(copied) == quads(store)
+
+
 def test_a_backup_is_a_home_of_its_own_even_of_a_run_that_goes_on(home: Path, tmp_path: Path):
     train(home)
     with record(home, "b") as run, run.training() as training, Store(home) as store:
@@ -386,7 +446,252 @@ def test_verify_finds_nothing_in_whole_journals(home: Path):
         assert store.problems == []
 
 
+# ---- what is damaged or odd in a home spoils nothing else
+
+
+def unreadable(home: Path) -> Path:
+    """A journal that the system refuses to read, whoever asks."""
+    path = home / "runs" / "unreadable" / "main.jsonl"
+    path.parent.mkdir(parents=True)
+    path.symlink_to("/proc/self/mem")
+    return path
+
+
+@pytest.mark.parametrize("end", ['{"e":"end","t":1e300}', '{"e":"end","t":1.0,"status":"FINISHEX"}'])
+def test_an_end_that_cannot_be_is_a_damaged_line(home: Path, end: str):
+    good, bad = train(home, name="good"), train(home, name="bad")
+    path = home / "runs" / bad / "main.jsonl"
+    rewrite(path, born=1)
+    lines = len(path.read_bytes().splitlines())
+    with path.open("a") as file:
+        file.write(f"{end}\n")
+    with Store(home) as store:
+        assert {info.id: info.status for info in store.runs()} == {good: "FINISHED", bad: "KILLED"}
+        assert [(p.file, p.line) for p in store.problems] == [(f"runs/{bad}/main.jsonl", lines + 1)]
+
+
+def test_a_run_that_began_at_an_impossible_time_is_told_without_it(home: Path):
+    run = train(home)
+    rewrite(home / "runs" / run / "main.jsonl", ends=True, t=1e300)
+    with Store(home) as store:
+        assert store.run(run).started.year == 1970
+        assert [p.line for p in store.problems] == [1]
+        assert len(store.query("SELECT ?e { ?e a provml:TrainingEpochExecution }")) == 3
+
+
+def test_a_journal_that_cannot_be_read_is_named_and_the_others_are_taken_in(home: Path):
+    run = train(home)
+    path = unreadable(home)
+    with Store(home) as store:
+        for _ in range(2):
+            assert [info.id for info in store.runs()] == [run]
+            assert [(p.file, p.line) for p in store.problems] == [("runs/unreadable/main.jsonl", 0)]
+        assert store.verify() == store.problems
+        path.unlink()
+        path.write_bytes((home / "runs" / run / "main.jsonl").read_bytes())
+        assert len(store.runs()) == 2
+        assert store.problems == []
+
+
+def test_what_can_be_read_of_a_journal_is_taken_in_before_a_disk_fails(home: Path, monkeypatch: pytest.MonkeyPatch):
+    run = train(home)
+    read = reading.read_lines
+
+    def failing(path: Path, offset: int = 0, number: int = 0) -> Any:
+        for line in read(path, offset, number):
+            if line[1] > 10:
+                raise OSError(5, "Input/output error")
+            yield line
+
+    with Store(home) as store:
+        with monkeypatch.context() as patched:
+            patched.setattr(reading, "read_lines", failing)
+            assert store.run(run).events == 10
+            assert [p.reason for p in store.problems] == ["input/output error"]
+        live = quads(store)
+        assert store.problems == []
+        store.rebuild()
+        assert quads(store) == live
+
+
+def test_what_is_no_file_is_no_journal(home: Path):
+    run = train(home)
+    (home / "runs" / run / "folder.jsonl").mkdir()
+    (home / "runs" / run / "dangling.jsonl").symlink_to(home / "nowhere")
+    with Store(home) as store:
+        store.sync()
+        index = store.index
+        store.sync()
+        assert store.index is index
+        assert store.run(run).writers == 1
+        assert store.problems == []
+
+
+@pytest.mark.parametrize("size", [1, index_room.SMALL])
+def test_an_added_file_that_is_damaged_is_left_out_whole_and_named(home: Path, size: int):
+    train(home)
+    line = b'<http://example.org/a> <http://example.org/p> "%d" .\n'
+    whole = b"".join(line % number for number in range(size // len(line) + 10))
+    with Store(home) as store:
+        before = quads(store)
+        store.add(Study(IRI("http://example.org/s"), label="Spring"))
+        path = home / "added" / "20200101-x.nq"
+        path.write_bytes(whole + b"\0" * 100)
+        for _ in range(2):
+            assert len(quads(store)) == len(before) + len(store.query("DESCRIBE <http://example.org/s>"))
+            assert [(p.file, p.line) for p in store.problems] == [("added/20200101-x.nq", whole.count(b"\n") + 1)]
+        assert store.verify() == store.problems
+        path.write_bytes(whole)
+        assert store.problems == []
+        assert len(store.query("SELECT ?o { <http://example.org/a> ?p ?o }")) == whole.count(b"\n")
+
+
+def test_what_is_added_is_on_the_disk_before_it_counts(home: Path, monkeypatch: pytest.MonkeyPatch):
+    synced: list[Path] = []
+    fsync = os.fsync
+
+    def noted(file: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{file}").readlink())
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    with Store(home) as store:
+        store.add(Study(IRI("http://example.org/s"), label="Spring"))
+    assert [path.suffix or path.name for path in synced] == [".part", "added"]
+
+
+LIMITED = """
+import resource, sys
+from provml.store import Store, index
+
+limit, most, when, large, home = sys.argv[1:]
+index.LARGE = int(large)
+def set_limit():
+    resource.setrlimit(getattr(resource, limit), (int(most),) * 2)
+
+if when == "before":
+    set_limit()
+with Store(home) as store:
+    if when == "after":
+        store.sync()
+        set_limit()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for _ in range(2):
+        print(len(store.runs()), len(store.query("SELECT ?e { ?e a provml:TrainingEpochExecution }")), flush=True)
+"""
+
+
+@pytest.mark.parametrize("limit", [("RLIMIT_FSIZE", "64"), ("RLIMIT_NOFILE", "40")])
+@pytest.mark.parametrize(("when", "large"), [("before", "1000000"), ("after", "1000000"), ("after", "1000")])
+def test_where_the_index_cannot_be_written_questions_are_answered_without_it(
+    home: Path, limit: tuple[str, str], when: str, large: str
+):
+    train(home)
+    with Store(home) as store:
+        store.sync()
+    identity = (home / "index" / "store" / "IDENTITY").read_text()
+    command = [sys.executable, "-c", LIMITED, *limit, when, large, str(home)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        train(home, epochs=4, name="later")
+        out, err = process.communicate("go\n")
+    assert out.splitlines() == ["2 7", "2 7"], err
+    assert process.returncode == 0
+    assert (home / "index" / "store" / "IDENTITY").read_text() == identity, "an index that is whole was thrown away"
+
+
 # ---- taking in by and by
+
+
+def test_a_killed_run_keeps_no_state_and_is_read_anew_where_it_goes_on_after_all(home: Path):
+    run = train(home)
+    path = home / "runs" / run / "main.jsonl"
+    rewrite(path, born=1)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-3]) + b"\0" * 100)
+    with Store(home) as store:
+        assert store.run(run).status == "KILLED"
+        (journal,) = store.index.progress.journals.values()
+        assert (journal.number, journal.state.places, journal.state.refs) == (len(lines) - 3, {}, {})
+        os.utime(path)
+        assert store.sync() == 0
+        path.write_bytes(b"".join(lines))
+        assert store.sync() == len(lines)
+        live = quads(store)
+        store.rebuild()
+        assert quads(store) == live
+
+
+def rank(home: Path, number: int, monkeypatch: pytest.MonkeyPatch, name: str, **settings: Any) -> Path:
+    """One process of a distributed training has told all that it has to tell."""
+    monkeypatch.setenv("RANK", str(number))
+    with record(home, name, run="shared", **settings) as run, run.training() as training:
+        training.measured(loss=1.0)
+    return home / "runs" / "shared" / ("main.jsonl" if number == 0 else f"rank-{number}.jsonl")
+
+
+WORKFLOW = """
+name: x
+attributes:
+  loss: {kind: measure, direction: maximize}
+transformations:
+  training: {kind: training, outputs: [loss]}
+"""
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_the_order_in_which_the_processes_of_a_run_come_changes_nothing(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_gone: bool
+):
+    (tmp_path / "x.yaml").write_text(WORKFLOW)
+    with Store(home) as store:
+        path = rank(home, 1, monkeypatch, "x-rank-1")
+        if is_gone:
+            rewrite(path, ends=True, born=1)
+        assert len(store.runs()) == is_gone  # who lives waits for the first one, whose words it is told by
+        rank(home, 0, monkeypatch, "x", workflow=tmp_path / "x.yaml")
+        rank(home, 2, monkeypatch, "x-rank-2")
+        assert [(info.name, info.writers) for info in store.runs()] == [("x", 3)]
+        live = quads(store)
+        assert not any("x-rank" in triple for triple in live)
+        store.rebuild()
+        assert quads(store) == live
+
+
+def test_a_process_waits_for_the_first_one_to_say_by_which_workflow(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "x.yaml").write_text(WORKFLOW)
+    main = rank(home, 0, monkeypatch, "x", workflow=tmp_path / "x.yaml")
+    told = main.read_bytes()
+    main.write_bytes(told[: told.index(b"\n") + 1])
+    rank(home, 1, monkeypatch, "x")
+    with Store(home) as store:
+        assert store.run("shared").writers == 1
+        main.write_bytes(told)
+        assert store.run("shared").writers == 2
+        live = quads(store)
+        store.rebuild()
+        assert quads(store) == live
+
+
+def test_a_run_without_a_first_process_is_told_as_it_is_and_looked_for_once(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    first = rank(home, 1, monkeypatch, "x")
+    for number in range(2, 21):
+        shutil.copy(first, first.with_name(f"rank-{number}.jsonl"))
+        rewrite(first.with_name(f"rank-{number}.jsonl"), ends=True, writer=f"rank-{number}", born=1)
+    rewrite(first, ends=True, born=1)
+    looked = []
+    words = kin.first_words
+    monkeypatch.setattr(kin, "first_words", lambda path: looked.append(path) or words(path))
+    with Store(home) as store:
+        assert store.run("shared").writers == 20
+    assert len(looked) <= 40
 
 
 def test_what_is_asked_while_a_run_goes_on_is_what_was_told_so_far(home: Path):
@@ -512,6 +817,47 @@ def test_a_second_store_of_the_same_process_reads_a_copy_that_shares_files_and_c
         assert quads(store) == later
 
 
+def test_who_has_no_snapshot_lifts_large_journals_into_a_folder_and_not_into_memory(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    train(home)
+    with Store(home) as first:
+        with Store(home) as small:
+            assert small.index.folder is None
+        monkeypatch.setattr(index_room, "LARGE", 1000)
+        with Store(home) as large:
+            folder = large.index.folder
+            assert folder is not None
+            assert folder.parent == home / "index"
+            assert large.index.is_private
+            assert quads(large) == quads(first)
+            train(home, name="later")
+            assert quads(large) == quads(first)
+        assert not folder.exists()
+
+
+def test_an_index_is_of_another_making_where_anything_that_lifts_is_another(tmp_path: Path):
+    for name in ("provml", "ontologies"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    program = """
+        import sys
+        from pathlib import Path
+        from provml.store.progress import making
+
+        made = [making.__wrapped__()]
+        for name in sys.argv[1:]:
+            with Path(name).open("a") as file:
+                file.write("# another\\n")
+            made.append(making.__wrapped__())
+        print(len(set(made)), making.__code__.co_filename if hasattr(making, "__code__") else Path.cwd())
+        """
+    rooms = ["lift/lifter", "rdf/literal", "vocab/dl", "things", "values", "field", "workflow", "event"]
+    files = [f"provml/{room}.py" for room in rooms] + ["ontologies/provml.ttl"]
+    command = [sys.executable, "-c", textwrap.dedent(program), *files]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(len(files) + 1), str(tmp_path)]
+
+
 def test_only_who_holds_the_index_can_rebuild_it(home: Path):
     with Store(home), Store(home) as second, pytest.raises(BrokenFile, match="another process holds the index"):
         second.rebuild()
@@ -577,11 +923,16 @@ def statuses(store: Store) -> list[tuple[str, ...]]:
 def other_host(home: Path, age: float) -> None:
     """Make the journal one that a machine elsewhere wrote, so many seconds ago."""
     (path,) = home.glob("runs/*/*.jsonl")
-    first, rest = path.read_bytes().split(b"\n", 1)
-    told = {**json.loads(first), "host": "elsewhere"}
-    lines = [json.dumps(told, separators=(",", ":")).encode(), *rest.split(b"\n")]
-    path.write_bytes(b"\n".join(line for line in lines if line and not line.startswith(b'{"e":"end"')) + b"\n")
+    rewrite(path, host="elsewhere")
     os.utime(path, (time.time() - age,) * 2)
+
+
+def rewrite(path: Path, *, ends: bool = False, **said: Any) -> None:
+    """Let the first line of a journal say something else, and leave out its end, if it shall have none."""
+    first, *lines = path.read_bytes().splitlines()
+    told = json.dumps({**json.loads(first), **said}, separators=(",", ":")).encode()
+    kept = [line for line in lines if ends or not line.startswith(b'{"e":"end"')]
+    path.write_bytes(b"\n".join([told, *kept]) + b"\n")
 
 
 def test_a_run_elsewhere_is_lost_after_long_silence_and_comes_back_with_a_sign_of_life(home: Path):
@@ -597,6 +948,35 @@ def test_a_run_elsewhere_is_lost_after_long_silence_and_comes_back_with_a_sign_o
         os.utime(path)
         assert store.run("latest").status == "RUNNING"
         assert statuses(store) == [("RUNNING",)]
+
+
+@pytest.mark.parametrize("said", [{"ns": "pid:[1]"}, {"boot": "of a machine that has the same name"}])
+def test_a_process_that_cannot_be_seen_from_here_lives_as_long_as_it_gives_signs_of_life(home: Path, said: Any):
+    train(home)
+    (path,) = home.glob("runs/*/*.jsonl")
+    rewrite(path, **said)
+    with Store(home) as store:
+        assert store.run("latest").status == "RUNNING"
+        with pytest.raises(BrokenFile, match="still goes on"):
+            store.remove("latest")
+        os.utime(path, (time.time() - 10_000,) * 2)
+        assert store.run("latest").status == "KILLED"
+        assert statuses(store) == [("KILLED",)]
+        store.remove("latest")
+        assert store.runs() == []
+
+
+def test_a_machine_that_was_switched_off_tells_its_runs_killed_soon_after_it_is_on_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    train(home)
+    (path,) = home.glob("runs/*/*.jsonl")
+    rewrite(path, boot="the one before")
+    os.utime(path, (time.time() - 200,) * 2)
+    with Store(home) as store:
+        assert store.run("latest").status == "RUNNING"  # of another machine with the same name, as far as can be told
+        monkeypatch.setattr("provml.run.uptime", lambda: 150.0)
+        assert store.run("latest").status == "KILLED"
 
 
 def test_a_status_told_before_a_crash_of_the_indexer_is_put_right_after(home: Path):

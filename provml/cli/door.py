@@ -50,16 +50,20 @@ class Commands(click.Group):
 
 def with_run(**more: Any) -> Callable[[Command], Command]:
     """The argument `RUN`, which the shell completes."""
-    return click.argument("run", callback=_named, shell_complete=_run_ids, **more)
+    return click.argument("run", callback=_named, shell_complete=run_ids, **more)
 
 
-def _named(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not value.strip():
+def _named(
+    ctx: click.Context, param: click.Parameter, value: str | tuple[str, ...] | None
+) -> str | tuple[str, ...] | None:
+    given = value if isinstance(value, tuple) else (value,)
+    if any(one is not None and not one.strip() for one in given):
         raise click.BadParameter("Name a run by its id, or say latest.", ctx, param)
     return value
 
 
-def _run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The ids of runs that begin so, for the shell."""
     runs = Path(ctx.params.get("home") or default_home()) / "runs"
     found = sorted((path.name for path in runs.glob("*") if path.is_dir()), reverse=True) if runs.is_dir() else []
     return [CompletionItem(name) for name in [*found, "latest"] if name.startswith(incomplete)]
@@ -101,6 +105,10 @@ def opened(home: Path | None) -> Iterator[Store]:
     with Store(folder) as store:
         with bar("taking in", waiting) as report:
             store.sync(report)
+        problems = store.index.problems()
+        if problems:
+            places = f"{len(problems)} place{'s'[: len(problems) != 1]}"
+            click.echo(f"provml: not all could be taken in ({places}); provml verify tells what", err=True)
         yield store
 
 

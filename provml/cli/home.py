@@ -8,14 +8,27 @@ from pathlib import Path
 import click
 
 from provml.cli.door import bar, existing, opened, put, size, unread, with_form, with_home
+from provml.cli.output import give, with_output
 from provml.errors import BrokenFile
+
+LIMIT = "End the query after so many seconds; 0 for never."
 
 
 @click.command()
 @click.argument("sparql", metavar="'SELECT …'|FILE|-")
-@with_form
+@click.option("--timeout", type=click.FloatRange(min=0), default=60.0, show_default=True, metavar="SECONDS", help=LIMIT)
+@click.option("--allow-service", is_flag=True, help="Let the query call other machines by SERVICE.")
+@with_output
 @with_home
-def query(sparql: str, form: str, home: Path | None) -> None:
+def query(
+    sparql: str,
+    timeout: float,
+    allow_service: bool,
+    form: str | None,
+    output: Path | None,
+    plot: bool,
+    home: Path | None,
+) -> None:
     """Ask all runs by SPARQL.
 
     Give a query, a file that holds one, or - to read it from the input.
@@ -23,16 +36,19 @@ def query(sparql: str, form: str, home: Path | None) -> None:
     \b
     provml query 'SELECT ?run ?status { ?run a provml:LearningProcessExecution ; provlake:status ?status }'
     provml query best.rq --format csv
+    provml query 'SELECT ?epoch ?loss { … }' --plot
 
-    The prefixes prov, provml, provlake, mls, rdf, rdfs, owl, xsd, skos and dcterms are known.
+    The prefixes prov, provml, provlake, mls, rdf, rdfs, owl, xsd, skos and dcterms are known. --plot draws
+    the first column of numbers or times as x and the other numbers as y, a curve for each node or text beside them.
     """
+    from provml.answer.curve import guessed
+
     text = read_query(sparql)
     with opened(home) as store:
-        answer = store.query(text, sync=False)
-    if isinstance(answer, bool):
-        click.echo("true" if answer else "false")
-    else:
-        put(answer, form, "No rows.")
+        answer = store.query(text, sync=False, timeout=timeout or None, service=allow_service)
+    if plot and not isinstance(answer, bool) and answer.rows:
+        answer.curve = guessed(answer.columns, answer.rows)
+    give(answer, form, output, plot)
 
 
 def read_query(given: str) -> str:
@@ -72,7 +88,8 @@ def verify(form: str, home: Path | None) -> None:
         put(Answer(["file", "line", "reason"], [(str(folder / p.file), p.line, p.reason) for p in problems]), form)
     else:
         for problem in problems:
-            click.echo(f"{folder / problem.file}:{problem.line}: {problem.reason}")
+            line = f":{problem.line}" if problem.line else ""
+            click.echo(f"{folder / problem.file}{line}: {problem.reason}")
         journals = len(list((folder / "runs").glob("*/*.jsonl")))
         what = f"{len(problems)} damaged line{'s'[: len(problems) != 1]}" if problems else "nothing is damaged"
         click.echo(f"{journals} journal{'s'[: journals != 1]} read: {what}", err=bool(problems))

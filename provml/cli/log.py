@@ -86,7 +86,8 @@ class Log:
         for tail in self.glance.tails:
             told = self._told_damage.get(tail.path, 0)
             for number, reason in tail.damaged[told:]:
-                click.echo(f"provml: {tail.path}:{number}: damaged line left out: {reason}", err=True)
+                what = f"{tail.path}:{number}: damaged line left out" if number else f"{tail.path}: left out"
+                click.echo(f"provml: {what}: {reason}", err=True)
             self._told_damage[tail.path] = len(tail.damaged)
 
     def hint(self, text: str) -> None:
@@ -127,9 +128,10 @@ def log_(run: str, follow: bool, lines: int | None, batches: bool, form: str, ho
     RUN is an id, its beginning or end, or `latest` (also if left out). The journals are read as they are, so a
     training that goes on is told as it goes. With --format json each event is an object on a line of its own.
     """
-    from provml.cli.glance import Glance, find
+    from provml.cli.glance import Glance
+    from provml.run import find_folder
 
-    log = Log(Glance(find(existing(home), run)), form, batches=batches)
+    log = Log(Glance(find_folder(existing(home), run)), form, batches=batches)
     try:
         if form == "csv":
             click.echo(",".join(COLUMNS))

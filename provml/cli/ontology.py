@@ -80,12 +80,4 @@ def compile_(
         )
 
 
-@click.command()
-def demo() -> None:
-    """Compile, emit, validate and ask a small real training."""
-    from provml import demo as story
-
-    story.run()
-
-
-COMMANDS = (compile_, demo)
+COMMANDS = (compile_,)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from provml.cli.door import duration, existing, opened, put, size, with_form, with_home, with_run
+from provml.cli.output import whole_file
 
 if TYPE_CHECKING:
     from provml.answer import Answer
@@ -67,10 +64,11 @@ def status(run: str, form: str, home: Path | None) -> None:
     an id, its beginning or end, or `latest` (also if left out). The journals are read as they are, without the index.
     """
     from provml.answer import Answer
-    from provml.cli.glance import Glance, find
+    from provml.cli.glance import Glance
     from provml.cli.standing import Standing
+    from provml.run import find_folder
 
-    standing = Standing(Glance(find(existing(home), run)))
+    standing = Standing(Glance(find_folder(existing(home), run)))
     parts = {
         "now": Answer(["stage", "section", "of", "batches"], standing.now()),
         "measures": Answer(["stage", "section", "batch", "measure", "value"], standing.measures()),
@@ -100,8 +98,17 @@ def _facts(standing: Standing, form: str) -> dict[str, Any]:
         **({"seconds": seconds} if form != "table" else {"lasted": duration(seconds)}),
         "events": standing.events,
         "faults": standing.faults if form != "table" else _faults(standing),
+        "validated": _validated(standing.glance.folder),
         "damaged": standing.damaged if form != "table" else standing.damaged or None,
     }
+
+
+def _validated(folder: Path) -> str | None:
+    """How a run stood when it was validated at its end; nothing where it was not."""
+    from provml.run import report_of
+
+    said = report_of(folder)
+    return str(said.get("summary", "")) if said else None
 
 
 def _faults(standing: Standing) -> str:
@@ -132,6 +139,7 @@ def show(run: str, whole: bool, form: str, home: Path | None) -> None:
         "error": info.error,
         "started": info.started,
         **({"seconds": info.seconds, "iri": info.iri} if form != "table" else {"lasted": lasted(info)}),
+        "validated": _validated(store.home / "runs" / info.id),
     }
     if form == "table":
         parts = {title: for_people(part) for title, part in parts.items()}
@@ -219,7 +227,9 @@ def export(run: str | None, whole: bool, output: Path | None, form: str | None, 
     if (run is None) != whole:
         raise click.UsageError("Name a run, or give --all: provml export latest -o run.ttl")
     ending = output.suffix[1:].lower() if output is not None else ""
-    form = form or (ending if ending in FORMS else "ttl")
+    if form is None and ending and ending not in FORMS:
+        raise click.UsageError(f"No RDF ends in .{ending}. Let it end in one of {', '.join(FORMS)}, or give --format.")
+    form = form or ending or "ttl"
     if output is None or str(output) == "-":
         with opened(home) as store:
             store.export(run, sys.stdout.buffer, form)
@@ -230,48 +240,25 @@ def export(run: str | None, whole: bool, output: Path | None, form: str | None, 
     click.echo(f"{count} triples in {output}", err=True)
 
 
-@contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes its place when all is written, or not at all; a device or a pipe is written to."""
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        with path.open("wb") as file:
-            yield file
-        return
-    folder = path.parent
-    if not folder.is_dir():
-        raise click.UsageError(f"There is no folder {folder}. Make it first, or write elsewhere.")
-    number, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".part", dir=folder)
-    try:
-        with os.fdopen(number, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 @click.command()
-@with_run()
+@with_run(nargs=-1, required=True)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @with_home
-def remove(run: str, yes: bool, home: Path | None) -> None:
-    """Remove a run for good.
+def remove(run: tuple[str, ...], yes: bool, home: Path | None) -> None:
+    """Remove runs for good.
 
-    Its journals go, and all that only they said. RUN is an id, its beginning or end, or `latest`.
+    Their journals go, and all that only they said. RUN is an id, its beginning or end, or `latest`. Where one is not
+    there or still goes on, none is removed.
     """
     with opened(home) as store:
-        info = store.run(run)
-        if not yes:
-            what = f"{info.name}, {info.status}, {info.events} events"
-            click.confirm(f"Remove run {info.id} ({what}) for good?", abort=True, err=True)
-        store.remove(info.id)
-    click.echo(f"removed {info.id}")
+        infos = {info.id: info for info in map(store.run, run)}
+        for info in infos.values():
+            if not yes:
+                what = f"{info.name}, {info.status}, {info.events} events"
+                click.confirm(f"Remove run {info.id} ({what}) for good?", abort=True, err=True)
+        store.remove_all(infos)
+    for removed in infos:
+        click.echo(f"removed {removed}")
 
 
 COMMANDS = (runs, status, show, export, remove)

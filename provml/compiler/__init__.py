@@ -11,6 +11,7 @@
     linking     what follows for them
     fields      which fields a class has
     python, shapes, context, pages, picture     a schema as text
+    known       the terms there are, as a shape that finds others
     output      which files, and whether they are stale
 
 Data flows down that list; only `output` writes.

@@ -14,6 +14,7 @@ from pathlib import Path
 from provml import resources
 from provml.compiler.context import context
 from provml.compiler.fields import fill
+from provml.compiler.known import known_terms
 from provml.compiler.linking import link_classes, link_properties
 from provml.compiler.naming import identifier
 from provml.compiler.pages import PageWriter, index_page, title
@@ -33,6 +34,9 @@ MODULES = {
 }
 APART = frozenset({"mls"})
 """Modules whose names `provml.vocab` does not offer itself, because PROV-ML has most of them too."""
+
+CHECKED = ("https://w3id.org/provlake#", "https://w3id.org/provml#")
+"""The namespaces that are ours alone: what is not defined there is not there."""
 
 Files = dict[Path, str]
 
@@ -84,6 +88,7 @@ def own_files() -> tuple[Files, list[str]]:
         files[Path(f"docs/vocabulary/{name}.svg")] = page.picture()
     files[Path("docs/vocabulary/index.md")] = index_page(pages, markup)
     files[Path("provml/vocab/__init__.py")] = _front(schema, modules, comment)
+    files[Path("shapes/generated/known-term.ttl")] = known_terms(sources, CHECKED, comment)
     files[Path("ontologies/context.jsonld")] = context(schema, sources, origin)
     return files, [str(note) for note in schema.notes]
 

@@ -24,6 +24,8 @@ from provml.errors import BrokenFile
 Cell = str | float | int | None
 Table = list[dict[str, Cell]]
 NO_NUMBER = -9999999
+MADE, GIVEN = "model", "training data"
+"""A training was given data and made a model also where a dump tells nothing else of them."""
 _CREATE = re.compile(r'CREATE TABLE "(?P<schema>[^"]+)"\."(?P<table>[^"]+)" \((?P<body>.*?)^\);', re.M | re.S)
 _COLUMN = re.compile(r'^\s+"(?P<name>[^"]+)"\s+(?P<type>[A-Z]+)', re.M)
 _COPY = re.compile(r'COPY (?P<count>\d+) RECORDS INTO "(?P<schema>[^"]+)"\."(?P<table>[^"]+)" FROM stdin')
@@ -143,6 +145,7 @@ class _Telling:
         self.rows = rows
         self.model = model
         self.now = rows.began
+        self.is_validated = False
 
     def all(self) -> Iterator[event.AnyEvent]:
         rows = self.rows
@@ -157,7 +160,10 @@ class _Telling:
             filtered = f"{data or 'dataset'}-filtered"
             yield from self.filters(data, filtered)
             data = filtered
-        yield from self.training([data] if data else [])
+        if not data:
+            data = GIVEN
+            yield event.Data(data, "dataset", data)
+        yield from self.training([data])
         yield from self.test()
 
     def filters(self, source: str, made: str) -> Iterator[event.AnyEvent]:
@@ -183,7 +189,8 @@ class _Telling:
         if layers:
             yield event.Layers(at, layers)
         epochs = rows.rows("otrainingmodel")
-        if any(name.startswith("val_") for row in epochs for name in row):
+        self.is_validated = any(name.startswith("val_") for row in epochs for name in row)
+        if self.is_validated:
             yield event.Begin("validation", "validation", rows.began, "validation")
         changes = list(self.adaptations())
         for row in epochs:
@@ -194,6 +201,10 @@ class _Telling:
         yield from changes
         self.check(epochs)
         if epochs:
+            if self.is_validated:
+                yield event.Done("validation", self.now, self.now - rows.began)
+            yield event.Data(MADE, "model", self.model or self.tag)  # of which nothing else was kept
+            yield event.Produced(at, MADE)
             yield event.Done(at, self.now, self.now - rows.began)
 
     def layer(self, row: dict[str, Cell]) -> dict[str, object]:
@@ -221,6 +232,7 @@ class _Telling:
             twin = f"validation/{number}"
             yield event.Begin(twin, "epoch", end, index=number, during=at)
             yield event.Measured(twin, seen)
+            yield event.Done(twin, end, 0.0)
         yield event.Done(at, end, seconds)
         self.now = end
 
@@ -228,14 +240,13 @@ class _Telling:
         """Those that changed something, by the epoch in which they came into force."""
         rate = float(_number(self.rows.settings.get("learning_rate")))
         rows = sorted(self.rows.rows("oadaptation"), key=lambda row: (_number(row["epoch_id"]), _time(row)))
-        count = 0
         for row in rows:
             new = float(_number(row["new_lrate"]))
             if math.isclose(new, rate, rel_tol=1e-6):
                 continue
-            count, rate = count + 1, new
+            rate = new
             at = f"training/{int(_number(row['epoch_id'])) + 1}"
-            yield event.Adapted(at, count, _time(row), {"learning_rate": new})
+            yield event.Adapted(at, _time(row), {"learning_rate": new})
 
     def check(self, epochs: Table) -> None:
         """Trainings that ran at the same time cannot be told apart: then an epoch is there twice."""
@@ -249,6 +260,8 @@ class _Telling:
         """The test, and the end; a run with neither a test nor all of its epochs is lost, and has no end."""
         for row in self.rows.rows("otestingmodel"):
             yield event.Begin("evaluation", "evaluation", self.now, "evaluation")
+            if self.rows.rows("otrainingmodel"):
+                yield event.Used("evaluation", MADE, "model")
             yield event.Measured("evaluation", {n: _held(v) for n, v in row.items() if not _BOOKKEEPING.fullmatch(n)})
             yield event.Done("evaluation", _time(row), _time(row) - self.now)
             self.now = _time(row)

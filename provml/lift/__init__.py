@@ -8,9 +8,11 @@ workflow     the prospective side as a file gives it
 measure      measures, batches and the roll-ups of an epoch
 mould        batches as text, at once
 adaptation   hyperparameters that change
+environment  where a run runs
 artifact     data and models
 network      layers
 lifter       an event as things
+trial        a run that has just ended, held to the shapes
 """
 
 from provml.lift.kin import Kin

@@ -77,10 +77,11 @@ def _is_new(known: Known, title: str, value: Any) -> int:
 
 
 def _characteristic(lifter: Lifter, what: event.Data, known: Known, title: str, value: event.Value) -> IRI:
-    count = _is_new(known, f"characteristic/{title}", value)
+    kind = "feature-characteristic" if what.kind == "features" else "characteristic"
+    count = _is_new(known, f"{kind}/{title}", value)
     again = f"/{count}" if count > 1 else ""
     head = f"{lifter.run}/data/{name.slug(what.ref)}" if known.base.startswith("urn:") else known.base
-    iri = IRI(f"{head}/characteristic/{name.slug(title)}{again}{lifter.state.own}")
+    iri = IRI(f"{head}/{kind}/{name.slug(title)}{again}{lifter.state.own}")
     cls = vocab.FeatureSetCharacteristicValue if what.kind == "features" else vocab.DatasetCharacteristicValue
     plan = lifter.plan.characteristic(what.kind, title)
     lifter.tell(cls(iri, was_derived_from_attribute=plan, value=decode_value(value)))

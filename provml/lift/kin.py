@@ -16,6 +16,6 @@ class Kin:
         """The first words (who, and by which workflow) of the run's first journal; nothing where this is it."""
         return []
 
-    def known_by(self, moment: float) -> State | None:
-        """What the run's first journal had told at a moment: what a process that was forked then knows."""
+    def known_by(self, first: event.Run) -> State | None:
+        """What the journal that a writer was forked from had told when it began; the run's first where none is said."""
         return None

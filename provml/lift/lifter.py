@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import msgspec
 
 from provml import event, rdf, vocab
-from provml.lift import adaptation, artifact, measure, name, network, workflow
+from provml.lift import adaptation, artifact, environment, measure, name, network, workflow
 from provml.lift.kin import Kin
 from provml.lift.plan import LEARNING, Plan
 from provml.lift.state import Known, Place, State
@@ -38,6 +37,8 @@ OTHER_SECTIONS: dict[str, type[vocab.LearningStageSectionExecution]] = {
     "fold": vocab.FoldExecution,
     "round": vocab.RoundExecution,
 }
+ANY_SECTION = vocab.LearningStageSectionExecution
+"""Of a kind that a user named, which its plan tells."""
 
 
 class Lifter:
@@ -140,53 +141,12 @@ class Lifter:
     def run_ended(self, what: event.End) -> None:
         """How a run ended is known only with all of its journals: the store tells it, by `outcome`."""
 
-    def environment(self, what: event.Environment) -> None:
-        first = self.state.first
-        machine = None
-        if what.machine:
-            said = self._fitting(vocab.Machine, what.machine)
-            digest = hashlib.sha256(repr(sorted(said.items())).encode()).hexdigest()[:8]
-            machine = name.shared("machine", str(said.get("hostname", "unknown")), digest)
-            self.tell(vocab.Machine(machine, **said))
-        software = [name.shared("software", title, version) for title, version in sorted(what.software.items())]
-        for iri, (title, version) in zip(software, sorted(what.software.items()), strict=True):
-            self.tell(vocab.Software(iri, label=title, software_version=version))
-        around = self._fitting(vocab.ExecutionEnvironment, what.around)
-        iri = IRI(f"{self.run}#environment/{name.slug(first.writer if first else self.kin.writer)}")
-        self.tell(vocab.ExecutionEnvironment(iri, was_run_on=machine, has_software=software, **around))
-        self.tell(
-            vocab.LearningProcessExecution(
-                self.run,
-                was_derived_from_workflow=self.plan.experiment,
-                was_associated_with=iri,
-                used=[self._seed(title, seed) for title, seed in what.seeds.items()],
-            )
-        )
-
-    def _seed(self, title: str, seed: int) -> IRI:
-        """A seed that was in force when a writer began: a hyperparameter of the run."""
-        label = f"seed of {title}"
-        own = name.slug(f"{title}{self.state.own}")
-        plan = self.plan.once(
-            IRI(f"{self.plan.experiment}#seed/{name.slug(title)}"),
-            lambda iri: vocab.LearningHyperparameter(iri, label=label, tag="Hyperparameter"),
-        )
-        value = IRI(f"{self.run}#seed/{own}")
-        self.tell(vocab.LearningHyperparameterValue(value, was_derived_from_attribute=plan, value=seed))
-        return value
-
-    def _fitting(self, cls: type[Thing], said: dict[str, Any]) -> dict[str, Any]:
-        """What a class has fields for; the rest is left out, and complained of."""
-        for key in said.keys() - cls.FIELDS.keys():
-            self.complaints.append(f"{cls.__name__} has no field {key!r}; it is left out")
-        return {key: value for key, value in said.items() if key in cls.FIELDS and value is not None}
-
     def workflow(self, what: event.Workflow) -> None:
         for thing in workflow.things(self.plan, self.run, what.said):
             self.tell(thing)
 
     def fault(self, what: event.Fault) -> None:
-        note = f"Capture failed {what.count} time(s), first with {what.first}"
+        note = f"Capture failed, first with {what.first}"  # how often may still change: `provml status` tells
         self.tell(
             vocab.LearningProcessExecution(self.run, was_derived_from_workflow=self.plan.experiment, comment=note)
         )
@@ -225,12 +185,12 @@ class Lifter:
         return known or self._guess(at)
 
     def asks_kin(self) -> bool:
-        """Take over, once, what the run's first journal knew when this one began: a forked child goes on from there."""
+        """Take over, once, what the parent's journal knew when this one began: a forked child goes on from there."""
         state = self.state
         if not state.own or state.asked or state.first is None:
             return False
         state.asked = True
-        known = self.kin.known_by(state.first.t)
+        known = self.kin.known_by(state.first)
         if known is None:
             return False
         for at, place in known.places.items():
@@ -247,12 +207,16 @@ class Lifter:
             if stage.guessed and stage.kind not in LEARNING:
                 stage.kind = "training"  # only a stage has sections
                 self.tell(self.execution(head))
-            known = Place("epoch", path=f"{stage.path}/{rest}{stage.tail}", guessed=True)
+            before = self.state.places.get(f"{head}/{int(rest) - 1}") if rest.isdecimal() else None
+            kind = before.kind if before is not None else "epoch"  # it is what the section before it was
+            known = Place(kind, path=f"{stage.path}/{rest}{stage.tail}", guessed=True)
         else:
             title = head.partition("@")[0]
             kind = re.sub(r"-\d+$", "", title)
             known = Place(kind if kind in EXECUTIONS else "step", kind if kind in EXECUTIONS else title, guessed=True)
             known.path = self._own(head)
+            if self.state.first and "@" in head and not head.endswith(event.suffix(self.state.first.writer) or "@"):
+                known.tail = self.state.own  # of another journal, which is lost
         self.state.places[at] = known
         self.tell(self.execution(at))
         return known
@@ -268,7 +232,7 @@ class Lifter:
             return cls(
                 iri, was_derived_from_data_transformation=plan, was_member_of_workflow_execution=self.run, **said
             )
-        section = SECTIONS.get((stage.kind, place.kind)) or OTHER_SECTIONS[place.kind]
+        section = SECTIONS.get((stage.kind, place.kind)) or OTHER_SECTIONS.get(place.kind, ANY_SECTION)
         return section(
             iri,
             was_derived_from_data_transformation=self.plan.section(stage.kind, place.kind, plan),
@@ -374,7 +338,7 @@ def outcome(
 
 HANDLERS: dict[type[msgspec.Struct], Callable[[Lifter, Any], None]] = {
     event.Run: Lifter.run_began,
-    event.Environment: Lifter.environment,
+    event.Environment: environment.environment,
     event.Workflow: Lifter.workflow,
     event.Begin: Lifter.began,
     event.Done: Lifter.done,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from urllib.parse import quote
 
+from provml.run import BASE as RUNS
 from provml.values import IRI
 
 BASE = "https://w3id.org/provml/"
@@ -20,7 +21,7 @@ def slug(text: str) -> str:
 
 def run(run_id: str) -> IRI:
     """The IRI of a run."""
-    return IRI(f"{BASE}run/{slug(run_id)}")
+    return IRI(f"{RUNS}{slug(run_id)}")
 
 
 def plan(experiment: str, *parts: str) -> IRI:

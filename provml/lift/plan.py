@@ -53,14 +53,15 @@ STEPS: dict[str, type[DataTransformation]] = {
 }
 Direction = Literal["maximize", "minimize"]
 LEARNING = frozenset({"training", "validation", "evaluation"})
-LOWER = ("loss", "error", "mae", "mse", "rmse", "perplexity", "divergence", "distance")
+LOWER = ("loss", "error", "mae", "mse", "rmse", "mape", "rmsle", "l1", "l2", "perplexity", "divergence", "distance")
+LOWER_ENDS = ("loss", "error", "deviance", "entropy")
 HIGHER = ("accuracy", "acc", "auc", "f1", "precision", "recall", "score", "r2", "iou", "dice", "map", "bleu")
 
 
 def direction_of(measure: str) -> Direction | None:
     """Whether a measure is better high or low, told by its name; None where the name does not tell."""
     words = measure.lower().replace("-", "_").split("_")
-    if any(word in LOWER for word in words):
+    if any(word in LOWER or word.endswith(LOWER_ENDS) for word in words):
         return "minimize"
     return "maximize" if any(word in HIGHER for word in words) else None
 
@@ -89,27 +90,35 @@ class Plan:
     def step(self, kind: str, title: str) -> IRI:
         """The plan of a stage or a step, a part of the experiment."""
         cls = STEPS.get(kind, DataTransformation)
+        iri = name.plan(self.name, title or kind)
+        if kind in LEARNING and self._is_of_another_stage(iri, kind, title):
+            iri = IRI(f"{iri}~{kind}")
 
         def make(iri: IRI) -> Thing:
             part = "has_learning_stage" if kind in LEARNING else "has_data_transformation"
             self.tell(LearningExperiment(self.experiment, **{part: iri}))  # type: ignore[arg-type]
             return cls(iri, label=title, tag=kind.capitalize())
 
-        return self.once(name.plan(self.name, title or kind), make, cls.__name__)
+        return self.once(iri, make, cls.__name__)
+
+    def _is_of_another_stage(self, iri: IRI, kind: str, title: str) -> bool:
+        """Whether a name is that of a stage of another kind: no plan is both a training and a validation."""
+        others = LEARNING - {kind}
+        return title in others or any(f"{iri}#{STEPS[other].__name__}" in self.state.planned for other in others)
 
     def section(self, stage_kind: str, kind: str, stage: IRI) -> IRI:
-        """The plan of an epoch, a batch, a fold or a round of a stage."""
+        """The plan of an epoch, a batch, a fold, a round, or of what a user calls otherwise, of a stage."""
         cls: type[LearningStageSection]
         if kind == "epoch":
             cls = {"training": TrainingEpoch, "validation": ValidationEpoch}.get(stage_kind, Epoch)
         else:
-            cls = {"batch": Batch, "fold": Fold, "round": Round}[kind]
+            cls = {"batch": Batch, "fold": Fold, "round": Round}.get(kind, LearningStageSection)
 
         def make(iri: IRI) -> Thing:
             self.tell(STEPS[stage_kind](stage, has_section=iri))  # type: ignore[call-arg]  # the learning stages have it
             return cls(iri, label=f"{kind.capitalize()} Execution", tag=kind.capitalize())
 
-        return self.once(IRI(f"{stage}/{kind}"), make)
+        return self.once(IRI(f"{stage}/{name.slug(kind)}"), make)
 
     def parameter(self, kind: str, step: IRI, title: str) -> IRI:
         """A hyperparameter of a stage, or a parameter of a step before learning."""

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from provml.answer import Answer
+from provml.answer import Answer, Curve
 from provml.catalog import Parameter, Query
 from provml.errors import NotAnIRI, WrongParameter
 from provml.values import IRI
@@ -32,7 +32,18 @@ def ask(store: Store, query: Query, values: Mapping[str, Any]) -> Answer:
     answer = store.query(bound(store, query, values), sync=False)
     if not isinstance(answer, Answer):
         raise TypeError(f"{query.id} is not a SELECT query")
+    answer.types = query.columns
+    if query.plot is not None:
+        answer.curve = _curve(query, query.given(values))
     return answer
+
+
+def _curve(query: Query, values: Mapping[str, Any]) -> Curve:
+    """The curve that the question is; a parameter may say what it shows, such as the loss."""
+    plot: Mapping[str, Any] = query.plot or {}
+    named = plot["named"]
+    called = (values.get(named) or query.params[named].default or "") if named else ""
+    return Curve(plot["x"], tuple(plot["y"]), tuple(plot["by"]), str(called), plot["unit"])
 
 
 def bound(store: Store, query: Query, values: Mapping[str, Any]) -> str:
@@ -42,7 +53,7 @@ def bound(store: Store, query: Query, values: Mapping[str, Any]) -> str:
         name: _stands_for(store, query, query.params[name], value)
         if name in query.params and query.params[name].of and value is not None
         else value
-        for name, value in values.items()
+        for name, value in query.given(values).items()
     }
     return query.bind(named)
 
@@ -66,7 +77,7 @@ def _stands_for(store: Store, query: Query, one: Parameter, value: Any) -> Any:
         found = {node for name, node in known if len(value) > 3 and (name.startswith(value) or name.endswith(value))}
     if len(found) == 1:
         return found.pop()
-    names = sorted({name for name, node in known if not found or node in found})
+    names = sorted({name for name, node in known if not found or node in found}, key=lambda n: (len(n) == 64, n))
     near = difflib.get_close_matches(value, names, 6, 0.3) or names[:6]
     advice = f"Say which: {', '.join(near)}." if near else f"There is no {one.of} here yet."
     expected = f"the name of one {one.of}" if not found else f"one {one.of} ({len(found)} are called so)"

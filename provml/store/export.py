@@ -10,11 +10,12 @@ import pyoxigraph as ox
 
 from provml import rdf, resources
 from provml.errors import BrokenFile
-from provml.lift import name, outcome
+from provml.run import journals_of
 from provml.store.index import ONTOLOGY
 from provml.store.kin import Eldest
 from provml.store.progress import Journal
 from provml.store.reading import lifted
+from provml.store.standing import as_ntriples, runs_of, standing
 from provml.values import Literal, Text
 
 if TYPE_CHECKING:
@@ -78,15 +79,11 @@ def of_run(store: Store, run_id: str) -> ox.Store:
     """The triples of one run, in memory: its journals, lifted, and how it stands."""
     info = store.run(run_id)
     held, eldest = ox.Store(), Eldest()
-    for path in sorted((store.home / "runs" / info.id).glob("*.jsonl")):
+    for path in journals_of(store.home / "runs" / info.id):
         for _, text in lifted(path.name, path, Journal(), eldest):
             held.bulk_load(text, format=ox.RdfFormat.N_TRIPLES, lenient=True)
-    index = store.index
-    journals = index.runs()[info.id]
-    state = journals[0][1].state
-    if state.first is not None:
-        thing = outcome(name.run(state.first.run), state.experiment, state.first.t, *index.standing(journals))
-        held.load(rdf.ntriples(thing), format=ox.RdfFormat.N_TRIPLES)
+    journals = runs_of(store.index.progress)[info.id]
+    held.load(as_ntriples(journals, *standing(store.home, journals)), format=ox.RdfFormat.N_TRIPLES)
     return held
 
 

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import shutil
 import threading
-import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyoxigraph as ox
 
 from provml import rdf
 from provml.answer import Answer
 from provml.catalog import Catalog, user_folders
-from provml.errors import BrokenFile, BrokenQuery, NoSuchRun
+from provml.errors import BrokenFile, BrokenQuery, ProvmlError, QueryTookTooLong
 from provml.lift import name
 from provml.resources import default_home
-from provml.store import asking
+from provml.run import find
+from provml.store import adding, apart, asking, guard, upkeep
 from provml.store.index import Index
-from provml.store.kin import Eldest
-from provml.store.progress import Journal, Problem
-from provml.store.reading import lifted, whole_lines
+from provml.store.keeping import KeepingUp
+from provml.store.progress import Problem
+from provml.store.standing import Journals, is_overtaken, runs_of, standing
 from provml.things import Thing
 from provml.values import IRI
+
+if TYPE_CHECKING:
+    from provml.validation import Report
 
 PREFIXES = {
     "dcterms": "http://purl.org/dc/terms/",
@@ -41,17 +42,6 @@ PREFIXES = {
     "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
     "skos": "http://www.w3.org/2004/02/skos/core#",
     "xsd": "http://www.w3.org/2001/XMLSchema#",
-}
-
-ENDINGS = {
-    ".ttl": ox.RdfFormat.TURTLE,
-    ".trig": ox.RdfFormat.TRIG,
-    ".nt": ox.RdfFormat.N_TRIPLES,
-    ".nq": ox.RdfFormat.N_QUADS,
-    ".n3": ox.RdfFormat.N3,
-    ".rdf": ox.RdfFormat.RDF_XML,
-    ".owl": ox.RdfFormat.RDF_XML,
-    ".jsonld": ox.RdfFormat.JSON_LD,
 }
 
 
@@ -120,71 +110,78 @@ class Store:
         index = self.index
         with self._lock:
             if index.is_stale():  # journals are gone, and what only they told has to go too
-                self._index = self._index.anew()
-            return self._index.sync(report)
+                self._renew()
+            events = self._synced(report)
+            for _ in range(3):  # more may come meanwhile; what is left then is seen when it is next opened
+                if not events or not is_overtaken(self.home, self._index.progress):
+                    break
+                self._renew()  # the first journal of a run came after others, which are told by its words
+                events = self._synced(report)
+            return events
 
-    def _add(self, write: Callable[[Path], object]) -> None:
-        """Keep quads in a file of the home, which is what a rebuild reads, and take it in."""
-        _ = self.index
-        folder = self.home / "added"
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}-{uuid.uuid4().hex[:6]}.nq"
-        part = path.with_suffix(".part")
+    def _renew(self) -> None:
+        """An empty index in place of this one; where there is no room for it, a private one."""
         try:
-            write(part)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-        self.sync()
+            self._index = self._index.anew()
+        except OSError:
+            self._index = Index.reading(self.home)
+
+    def _synced(self, report: Callable[[int], None] | None) -> int:
+        """Have the index take in what is new; where it cannot be written to (a full disk), have another do it."""
+        while True:
+            try:
+                return self._index.sync(report)
+            except OSError:
+                other = self._index.elsewhere()
+                if other is None:
+                    raise
+                self._index = other
+
+    def keeping_up(self, every: float = 10.0) -> KeepingUp:
+        """Take in what is new every so many seconds, from a thread of this process: `with store.keeping_up(): …`"""
+        return KeepingUp(self.sync, every)
 
     def add(self, things: Thing | Iterable[Thing], *, follow: bool = True) -> None:
         """Add things straight from Python, with the things that they refer to."""
+        _ = self.index
         nquads = rdf.ntriples(things, follow=follow)
-        self._add(lambda part: part.write_bytes(nquads))
+        adding.keep(self.home, lambda part: part.write_bytes(nquads))
+        self.sync()
 
     def load(self, path: str | os.PathLike[str], *, graph: str | None = None) -> int:
         """Add an RDF file (Turtle, TriG, N-Triples, N-Quads, RDF/XML, JSON-LD, by ending); how many quads it has."""
-        file = Path(path)
-        form = ENDINGS.get(file.suffix.lower())
-        if form is None:
-            advice = f"Give a file that ends in one of {', '.join(ENDINGS)}."
-            raise BrokenFile("its ending names no RDF format", advice, file=str(file))
-        into = ox.NamedNode(IRI(graph)) if graph else ox.DefaultGraph()
-        count = 0
-
-        def quads() -> Iterator[ox.Quad]:
-            nonlocal count
-            for quad in ox.parse(path=str(file), format=form, rename_blank_nodes=True):
-                count += 1
-                graph_name = into if isinstance(quad.graph_name, ox.DefaultGraph) else quad.graph_name
-                yield ox.Quad(quad.subject, quad.predicate, quad.object, graph_name)
-
-        try:
-            self._add(lambda part: ox.serialize(quads(), str(part), format=ox.RdfFormat.N_QUADS))
-        except SyntaxError as error:
-            raise BrokenFile(str(error.msg), "Mend it there.", file=str(file), line=error.lineno) from error
-        except (OSError, UnicodeDecodeError) as error:
-            reason = str(getattr(error, "strerror", None) or error).lower()
-            raise BrokenFile(reason, "Check the path.", file=str(file)) from error
+        _ = self.index
+        count = adding.keep_file(self.home, Path(path), graph)
+        self.sync()
         return count
 
     # ---- asking
 
-    def query(self, sparql: str, *, sync: bool = True) -> Answer | bool:
+    def query(
+        self, sparql: str, *, sync: bool = True, timeout: float | None = None, memory: int = 0, service: bool = False
+    ) -> Answer | bool:
         """SPARQL over all runs: rows for SELECT, true or false for ASK, triples for CONSTRUCT and DESCRIBE.
 
-        The usual prefixes are known.
+        The usual prefixes are known. With a `timeout` in seconds the query runs in a process of its own, which is ended
+        then, and which takes no more than `memory` bytes (half of the machine's unless given); without, it runs here
+        and cannot be stopped. SERVICE calls other machines and is refused unless `service` allows it.
         """
-        if _depth(sparql) > DEEPEST:
-            raise BrokenQuery(f"it is nested more than {DEEPEST} deep")
+        guard.check(sparql, service=service)
         engine = self.engine if sync else self.index.store
         try:
-            return _answered(engine, sparql)
+            if timeout:
+                most = memory or apart.half()
+                return _answered(apart.ask(engine, self.index.folder, sparql, PREFIXES, timeout, most))
+            return _answered(engine.query(sparql, prefixes=PREFIXES))
+        except TimeoutError:
+            failed: ProvmlError = QueryTookTooLong(timeout or 0.0)
+        except MemoryError:
+            failed = BrokenQuery(f"the engine gave up on it, with {(memory or apart.half()) / 1e9:.3g} GB of memory")
         except (SyntaxError, RuntimeError, OSError, ValueError) as error:
-            reason = _reason(str(error))
+            failed = BrokenQuery(_reason(str(error)))
         # Raised out here, the error keeps no frame that holds the engine's rows: they may be let go by their own
         # thread only.
-        raise BrokenQuery(reason)
+        raise failed
 
     @property
     def catalog(self) -> Catalog:
@@ -213,11 +210,11 @@ class Store:
     def runs(self) -> list[RunInfo]:
         """Every run, the latest first."""
         self.sync()
-        found = [self._info(run, journals) for run, journals in self._index.runs().items()]
+        found = [self._info(run, journals) for run, journals in runs_of(self._index.progress).items()]
         return sorted(found, key=lambda info: (info.started, info.id), reverse=True)
 
-    def _info(self, run: str, journals: list[tuple[str, Journal]]) -> RunInfo:
-        status, end = self._index.standing(journals)
+    def _info(self, run: str, journals: Journals) -> RunInfo:
+        status, end = standing(self.home, journals)
         state = journals[0][1].state
         began = state.first.t if state.first is not None and state.first.t == state.first.t else 0.0
         return RunInfo(
@@ -234,92 +231,59 @@ class Store:
 
     def run(self, run_id: str) -> RunInfo:
         """One run, by its id or the beginning or end of it that no other has; `latest` is the last that began."""
-        runs = self.runs()
-        if run_id == "latest" and runs:
-            return runs[0]
-        exact = [info for info in runs if info.id == run_id or info.iri == run_id]
-        like = [info for info in runs if run_id and (info.id.startswith(run_id) or info.id.endswith(run_id))]
-        found = exact or like
-        if len(found) == 1:
-            return found[0]
-        ids = [info.id for info in found or runs]
-        near = ids if found else difflib.get_close_matches(run_id, ids, 3) or ids
-        raise NoSuchRun(run_id, tuple(near[:10]), ambiguous=bool(found))
+        runs = {info.id: info for info in self.runs()}
+        return runs[find(run_id, list(runs), lambda: next(iter(runs)))]
 
     # ---- keeping house
 
     @property
     def problems(self) -> list[Problem]:
-        """Lines of journals that could not be taken in."""
-        return [problem for journal in self.index.progress.journals.values() for problem in journal.problems]
+        """Lines of journals, and files that were added, that could not be taken in."""
+        self.sync()
+        return self._index.problems()
 
     def verify(self) -> list[Problem]:
         """Read every journal anew; what is damaged."""
-        eldest, found = Eldest(), []
-        for key, path in self._index.journals():
-            journal = Journal()
-            for _ in lifted(key, path, journal, eldest):
-                pass
-            found += journal.problems
-        return found
+        _ = self.index
+        return upkeep.verify(self.home)
 
     def rebuild(self, report: Callable[[int], None] | None = None) -> int:
         """Make the index again from the journals; how many events they hold."""
         if self.index.is_private:
             folder = self.home / "index"
-            raise BrokenFile(
-                "another process holds the index", "Wait until it is done, then rebuild.", file=str(folder)
-            )
+            reason = "another process holds the index, or it cannot be written to"
+            raise BrokenFile(reason, "Wait until that is done, or see to it, then rebuild.", file=str(folder))
         with self._lock:
             self._index = self._index.anew()
             return self.sync(report)
 
     def remove(self, run_id: str) -> RunInfo:
         """Remove a run: its journals, and by a rebuild all that only they said."""
-        info = self.run(run_id)
-        if info.status == "RUNNING":
-            raise BrokenFile("the run still goes on", "Stop it first.", file=info.id)
-        away = self.home / f"removed-{uuid.uuid4().hex[:8]}"  # in one step, so that no half of a run is left
-        (self.home / "runs" / info.id).rename(away)
-        shutil.rmtree(away)
+        return self.remove_all([run_id])[0]
+
+    def remove_all(self, run_ids: Iterable[str]) -> list[RunInfo]:
+        """Remove several runs with one rebuild; none of them where one is not there or still goes on."""
+        infos = list({info.id: info for info in map(self.run, run_ids)}.values())
+        upkeep.remove(self.home, [info.id for info in infos])
         self.sync()
-        return info
+        return infos
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
-        """A copy of the journals and the added files in a new folder, which is a home of its own; runs may go on."""
-        target = Path(folder)
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise BrokenFile("there is something already", "Name a new folder.", file=str(target))
-        target.mkdir(parents=True, exist_ok=True)
-        for key, path in self._index.journals():
-            (target / key).parent.mkdir(parents=True, exist_ok=True)
-            with (target / key).open("wb") as copy:
-                copy.writelines(line + b"\n" for _, _, line in whole_lines(path))
-            shutil.copystat(path, target / key)
-        for path in (self.home / "added").glob("*.nq"):
-            (target / "added").mkdir(exist_ok=True)
-            shutil.copy2(path, target / "added" / path.name)
+        """A copy of all but the index in a new folder, which is a home of its own; runs may go on."""
+        _ = self.index
+        upkeep.backup(self.home, Path(folder))
+
+    def validate(self, run_id: str | None = "latest", shapes: Iterable[Path | str] = (), **more: Any) -> Report:
+        """Whether a run, or all (None), keeps what our shapes and yours promise; `shapes` are more files or folders."""
+        from provml.store.checking import check
+
+        return check(self, run_id, shapes, **more)
 
     def export(self, run_id: str | None, file: Any, form: str = "ttl") -> int:
         """Write a run, or all, as RDF to a binary file; how many triples."""
         from provml.store.export import write
 
         return write(self, run_id, file, form)
-
-
-DEEPEST = 500
-"""Deeper nesting of a query ends the process inside the engine, which parses by recursion."""
-
-
-def _depth(sparql: str) -> int:
-    deepest = depth = 0
-    for sign in sparql:
-        if sign in "({[":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif sign in ")}]":
-            depth -= 1
-    return deepest
 
 
 def _reason(said: str) -> str:
@@ -331,16 +295,14 @@ def _reason(said: str) -> str:
     return said if len(said) <= 300 else f"{said[:300]}…"
 
 
-def _answered(engine: ox.Store, sparql: str) -> Answer | bool:
+def _answered(answer: Any) -> Answer | bool:
     """What the engine answers, taken out of its hands."""
-    answer = engine.query(sparql, prefixes=PREFIXES)
     if isinstance(answer, ox.QueryBoolean):
         return bool(answer)
-    if isinstance(answer, ox.QueryTriples):
-        rows = [(rdf.value(t.subject), rdf.value(t.predicate), rdf.value(t.object)) for t in answer]
-        return Answer(["subject", "predicate", "object"], rows)
-    columns = [variable.value for variable in answer.variables]
-    return Answer(columns, [tuple(None if n is None else rdf.value(n) for n in row) for row in answer])
+    if isinstance(answer, ox.QuerySolutions):
+        return Answer.from_terms([variable.value for variable in answer.variables], map(tuple, answer))
+    rows = ((triple.subject, triple.predicate, triple.object) for triple in answer)
+    return Answer.from_terms(["subject", "predicate", "object"], rows)
 
 
 def open_store(home: str | os.PathLike[str] | None = None) -> Store:

@@ -14,34 +14,28 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from provml import event, rdf, resources
+from provml import resources, run
 from provml.errors import ForkedStore
-from provml.lift import name, outcome
 from provml.store import fork, lock
 from provml.store import progress as kept
+from provml.store.adding import Added
 from provml.store.kin import Eldest
-from provml.store.progress import Journal, Progress, status_of
-from provml.store.reading import Chunk, lifted
+from provml.store.pace import Pace
+from provml.store.progress import Journal, Problem, Progress
+from provml.store.reading import Chunk, news
+from provml.store.standing import Standing, is_overtaken
 
-CHUNK = 256 << 20
-"""So many bytes of N-Triples go to the store at a time, as a stream; more is a little faster and takes more memory."""
+CHUNK = 4 << 30
+"""So many bytes of N-Triples go to the store at a time, as a stream; what is cut short has to be loaded again."""
+UNPACED = 256 << 20
+"""So many where the system does not tell how much memory is held: less is slower, more takes more memory."""
 SMALL = 2 << 20
 """Less than this goes in as one transaction, without files of its own."""
+LARGE = 8 << 20
+"""Journals of more bytes than this (a million triples or so) are not lifted into memory, but into a folder."""
 MUCH = 5000
 """Fewer events are sooner taken in again than the disk is made to keep them, or a snapshot is made."""
 ONTOLOGY = ox.NamedNode("https://w3id.org/provml")
-STANDING = tuple(
-    map(
-        ox.NamedNode,
-        (
-            "https://w3id.org/provlake#status",
-            "http://www.w3.org/ns/prov#endedAtTime",
-            "https://w3id.org/provml#elapsedSeconds",
-            "https://w3id.org/provlake#exceptionType",
-            "https://w3id.org/provlake#exceptionMessage",
-        ),
-    )
-)
 
 
 class Index:
@@ -53,8 +47,8 @@ class Index:
         self._pid = os.getpid()
         self._ends: list[weakref.finalize[[], Index]] = []
         self.is_private = folder is None
-        self._eldest = Eldest()
-        self._sure: set[str] = set()
+        self._standing = Standing(home)
+        self._added = Added(home)
         self._since_snapshot = 0
         self._since_kept = 0
         self._store: ox.Store | None = ox.Store() if folder is None else ox.Store(str(folder / "store"))
@@ -81,10 +75,10 @@ class Index:
             try:
                 index = cls(home, folder)
             except Exception as error:
-                if is_lock(error):
+                if not is_broken(error):  # held by another, no room, too many files: it will do again
                     raise
                 index = cls._wiped(home, folder)
-            if index.progress.made != kept.making():
+            if index.progress.made != kept.making() or is_overtaken(home, index.progress):
                 index._store = None
                 index = cls._wiped(home, folder)
         except BaseException:
@@ -109,26 +103,41 @@ class Index:
                 time.sleep(0.1)
                 continue
             break
-        index.progress.made = kept.making()
-        index._load_ontology()
-        index._keep()
-        return index
+        return index._begun()
 
     @classmethod
     def reading(cls, home: Path) -> Index:
-        """An index of one's own: a copy of the last snapshot, or one in memory."""
+        """An index of one's own: a copy of the last snapshot, or one made of the journals."""
         for within in (home / "index", None, home / "index"):
             try:
                 index = cls._copy(home, within)
             except Exception:  # no snapshot, renewed just now, no room for a copy: the journals still tell all
                 continue
-            if index.progress.made == kept.making() and not index.is_stale():
+            is_true = index.progress.made == kept.making() and not is_overtaken(home, index.progress)
+            if is_true and not index.is_stale():
                 return index
             index.close()
-        index = cls(home)
-        index.progress.made = kept.making()
-        index._load_ontology()
-        index._keep()
+        return cls._private(home)
+
+    @classmethod
+    def _private(cls, home: Path, *, in_memory: bool = False) -> Index:
+        """An empty index of one's own: in memory, or where the journals are large in a folder that goes with it."""
+        if not in_memory and sum(_size(home / "runs" / key) for key in run.journals(home)) > LARGE:
+            for within in (home / "index", None):
+                with contextlib.suppress(OSError):  # read-only, or no room
+                    return cls._in_folder(home, Path(tempfile.mkdtemp(prefix="reader-", dir=within)))._begun()
+        return cls(home)._begun()
+
+    @classmethod
+    def _in_folder(cls, home: Path, folder: Path) -> Index:
+        """A private index in a folder, which goes with it."""
+        try:
+            index = cls(home, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        index.is_private = True
+        index._at_end(lambda: shutil.rmtree(folder, ignore_errors=True))
         return index
 
     @classmethod
@@ -145,13 +154,10 @@ class Index:
                 else:
                     shutil.copy2(path, folder / "store" / path.name)
             shutil.copy2(snapshot / "progress", folder / "progress")
-            index = cls(home, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        index.is_private = True
-        index._at_end(lambda: shutil.rmtree(folder, ignore_errors=True))
-        return index
+        return cls._in_folder(home, folder)
 
     def _at_end(self, last: Callable[[], None]) -> None:
         """What to do when it is closed or forgotten, or when this process, not a forked child of it, ends."""
@@ -192,17 +198,18 @@ class Index:
                 index._ends.append(weakref.finalize(index, held[1]))
         return index
 
+    def elsewhere(self) -> Index | None:
+        """Another one in its place, where this one cannot be written to: a private one, at last one in memory."""
+        if self.folder is None:
+            return None
+        self.close()
+        return Index._private(self.home, in_memory=True) if self.is_private else Index.reading(self.home)
+
     # ---- reading journals
 
     def journals(self) -> list[tuple[str, Path]]:
         """Every journal of the home, by its path below it."""
-        runs = self.home / "runs"
-        found = []
-        with contextlib.suppress(OSError), os.scandir(runs) as folders:
-            for folder in folders:
-                with contextlib.suppress(OSError), os.scandir(folder.path) as files:  # a file, or removed just now
-                    found += [f"{folder.name}/{file.name}" for file in files if file.name.endswith(".jsonl")]
-        return [(f"runs/{key}", runs / key) for key in sorted(found)]
+        return [(f"runs/{key}", self.home / "runs" / key) for key in run.journals(self.home)]
 
     def is_stale(self) -> bool:
         """Whether it tells of journals or files that are not there any more: then it has to be made anew."""
@@ -211,8 +218,10 @@ class Index:
             try:
                 if os.stat(f"{home}/{key}").st_size < journal.offset:  # noqa: PTH116  # asked often, of many
                     return True
-            except OSError:
+            except (FileNotFoundError, NotADirectoryError):
                 return True
+            except OSError:  # it may not be looked at just now
+                continue
         return any(not (self.home / "added" / name).exists() for name in self.progress.added)
 
     def sync(self, report: Callable[[int], None] | None = None) -> int:
@@ -223,7 +232,7 @@ class Index:
             self.progress = kept.decode(self._reached)  # what was read and is not in the store has to be read again
             raise
         self._since_snapshot += events
-        if self._since_snapshot >= MUCH:
+        if self._since_snapshot >= MUCH and not is_overtaken(self.home, self.progress):
             with contextlib.suppress(OSError):  # no room for it: readers take in more themselves
                 self.leave_snapshot()
         return events
@@ -231,11 +240,12 @@ class Index:
     def _sync(self, report: Callable[[int], None] | None) -> int:
         journals = self.journals()
         self._note(key for key, _ in journals)
-        is_much = self._take_added()
+        is_much = self._added.take(self.store, self.progress.added)
         events = 0
-        news = self._news(journals)
-        for count, text in news:
-            chunk = Chunk(count, text, news, CHUNK, report)
+        new = self._news(journals)
+        pace = Pace() if self.folder is not None else Pace(None)  # what goes to memory stays there
+        for count, text in new:
+            chunk = Chunk(count, text, new, CHUNK if pace.is_kept else UNPACED, pace, report)
             if not chunk.is_small(SMALL):
                 self.store.bulk_load(chunk, format=ox.RdfFormat.N_TRIPLES, lenient=True)  # type: ignore[arg-type]
                 self._keep()
@@ -243,7 +253,7 @@ class Index:
                 self.store.load(chunk.held, format=ox.RdfFormat.N_TRIPLES, lenient=True)
             events += chunk.events
         self._since_kept += events
-        if self._tell_standing() or events or is_much:
+        if self._standing.tell(self.store, self.progress) or events or is_much:
             self._reached = kept.encode(self.progress)
             if is_much or self._since_kept >= MUCH:
                 self._keep()
@@ -251,36 +261,22 @@ class Index:
 
     def _news(self, journals: Iterable[tuple[str, Path]]) -> Iterator[tuple[int, bytes]]:
         """What is new in the journals, lifted; at each yield the progress stands at the end of what was given."""
+        eldest = Eldest()
         for key, path in journals:
-            journal = self.progress.journals.setdefault(key, Journal())
-            with contextlib.suppress(FileNotFoundError):  # removed just now: the next sync makes the index anew
-                looks = path.stat()
-                now = (looks.st_size, looks.st_mtime_ns)
-                if (journal.end is not None and looks.st_size <= journal.offset) or journal.left == now:
-                    continue
-                is_left = journal.offset > 0 and status_of(path, journal) == "KILLED"
-                yield from lifted(key, path, journal, self._eldest)
-                journal.left = now if is_left else None
-                if journal.end is not None:
-                    journal.rest()
+            yield from news(key, path, self.progress.journals.setdefault(key, Journal()), eldest)
 
-    def _take_added(self) -> bool:
-        """Take in the files that were added by hand; blank nodes keep their names, so that twice is once."""
-        known = set(self.progress.added)
-        new = [path for path in sorted((self.home / "added").glob("*.nq")) if path.name not in known]
-        for path in new:
-            quads = ox.parse(path=str(path), format=ox.RdfFormat.N_QUADS, lenient=True)
-            if path.stat().st_size < SMALL:
-                self.store.extend(quads)
-            else:
-                self.store.bulk_extend(quads)
-            self.progress.added.append(path.name)
-        return bool(new)
+    def problems(self) -> list[Problem]:
+        """What could not be taken in, of the journals and of the files that were added."""
+        told = [problem for journal in self.progress.journals.values() for problem in journal.problems]
+        return told + self._added.problems
 
-    def _load_ontology(self) -> None:
-        """The ontologies, in a graph of their own, for queries that walk the hierarchy."""
+    def _begun(self) -> Index:
+        """Itself, with the ontologies in a graph of their own, for queries that walk the hierarchy."""
+        self.progress.made = kept.making()
         for path in sorted(resources.ontologies().glob("*.ttl")):
             self.store.load(path=str(path), format=ox.RdfFormat.TURTLE, to_graph=ONTOLOGY)
+        self._keep()
+        return self
 
     def _note(self, journals: Iterable[str]) -> None:
         """Note that a journal will be read before it is, so that its removal is noticed whatever happens between."""
@@ -301,60 +297,6 @@ class Index:
             kept.write(self.folder / "progress", self._reached)
         self._kept = self._reached
 
-    # ---- how runs stand
-
-    def runs(self) -> dict[str, list[tuple[str, Journal]]]:
-        """The journals of each run that have a first line, the main ones first, each by the time they began."""
-        found: dict[str, list[tuple[bool, float, str, Journal]]] = {}
-        for key, journal in self.progress.journals.items():
-            first = journal.state.first
-            if first is not None:
-                found.setdefault(key.split("/")[1], []).append((not first.main, first.t, key, journal))
-        return {
-            run: [(key, journal) for _, _, key, journal in sorted(held, key=lambda one: one[:3])]
-            for run, held in found.items()
-        }
-
-    def leader(self, journals: list[tuple[str, Journal]]) -> tuple[str, Journal]:
-        """The journal by which a run stands: the main one that began last, for a run can be taken up again."""
-        mains = [one for one in journals if one[1].state.first is not None and one[1].state.first.main]
-        return (mains or journals[:1])[-1]
-
-    def standing(self, journals: list[tuple[str, Journal]]) -> tuple[str, event.End | None]:
-        """The true status of a run, and its end."""
-        key, journal = self.leader(journals)
-        return status_of(self.home / key, journal), journal.end
-
-    def _tell_standing(self) -> bool:
-        """Keep in the graph how each run stands: one status, the true one, and its end where it has one."""
-        changed = False
-        for run, journals in self.runs().items():
-            status, end = self.standing(journals)
-            mark = f"{status} {end.t if end is not None else ''}"
-            if self.progress.told.get(run) == mark and (end is not None or run in self._sure):
-                continue
-            changed = self._replace_standing(journals, status, end) or changed
-            self._sure.add(run)
-            self.progress.told[run] = mark
-        return changed
-
-    def _replace_standing(self, journals: list[tuple[str, Journal]], status: str, end: event.End | None) -> bool:
-        state = journals[0][1].state
-        if state.first is None:
-            return False
-        iri = name.run(state.first.run)
-        thing = outcome(iri, state.experiment, state.first.t, status, end)
-        wanted = ox.Store()  # it writes literals as the index does
-        wanted.load(rdf.ntriples(thing), format=ox.RdfFormat.N_TRIPLES)
-        node, graph = ox.NamedNode(iri), ox.DefaultGraph()
-        old = [q for p in STANDING for q in self.store.quads_for_pattern(node, p, None, graph) if q not in wanted]
-        new = [quad for quad in wanted if quad not in self.store]
-        if not old and not new:
-            return False
-        said = [" ".join(f"{q.triple} ." for q in quads) for quads in (old, new)]
-        self.store.update(f"DELETE DATA {{ {said[0]} }} ; INSERT DATA {{ {said[1]} }}")
-        return True
-
     # ---- for readers in other processes
 
     def leave_snapshot(self) -> None:
@@ -374,6 +316,18 @@ class Index:
         for path in old:
             shutil.rmtree(path, ignore_errors=True)
         self._since_snapshot = 0
+
+
+def _size(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return path.stat().st_size
+    return 0
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether an error of Oxigraph tells that the files are no store, or not all of one."""
+    said = str(error).lower()
+    return not isinstance(error, OSError) or "no such file" in said or "not a directory" in said
 
 
 def is_lock(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""The journals of one run as files: which of them began first, and what it had told at a moment."""
+"""The journals of one run as files: which of them began first, and what that of a parent had told at a moment."""
 
 from __future__ import annotations
 
@@ -16,24 +16,22 @@ SKIPPED = (b'{"e":"batch"', b'{"e":"measured"')
 
 
 class Eldest:
-    """The first journal of each run, found once."""
+    """The first journal of each run, or that there is none, found once: good for one reading of a home."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[Path, list[event.AnyEvent]]] = {}
+        self._known: dict[Path, tuple[Path, list[event.AnyEvent]] | None] = {}
 
     def of(self, folder: Path) -> tuple[Path, list[event.AnyEvent]] | None:
         """The journal of a run's folder that began first among the main ones, and its first words."""
         known = self._known.get(folder)
-        if known is None or not known[0].exists():
+        if folder not in self._known or (known is not None and not known[0].exists()):
             mains: list[tuple[float, str, Path, list[event.AnyEvent]]] = []
             for path in folder.glob("*.jsonl"):
                 words = first_words(path)
                 if words and isinstance(words[0], event.Run) and words[0].main and words[0].v <= event.VERSION:
                     mains.append((words[0].t, words[0].writer, path, words))
-            if not mains:
-                return None
-            _, _, path, words = min(mains, key=lambda one: one[:2])
-            known = self._known[folder] = (path, words)
+            known = min(mains, key=lambda one: one[:2])[2:] if mains else None
+            self._known[folder] = known
         return known
 
 
@@ -53,8 +51,9 @@ def first_words(path: Path) -> list[event.AnyEvent]:
 class Siblings(Kin):
     """The kin of one journal."""
 
-    def __init__(self, path: Path, eldest: Eldest) -> None:
+    def __init__(self, path: Path, eldest: Eldest, children: frozenset[Path] = frozenset()) -> None:
         self.path = path
+        self.children = children
         self.run = path.parent.name
         self.writer = path.stem
         self._eldest = eldest
@@ -64,21 +63,29 @@ class Siblings(Kin):
         found = self._eldest.of(self.path.parent)
         return found[1] if found is not None and found[0] != self.path else []
 
-    def known_by(self, moment: float) -> State | None:
-        """What the run's first journal had told at a moment."""
-        found = self._eldest.of(self.path.parent)
-        if found is None or found[0] == self.path:
+    def known_by(self, first: event.Run) -> State | None:
+        """What the journal of the parent had told when a writer began, with what the parent knew from its own."""
+        path = self._parent(first)
+        if path is None or path == self.path or path in self.children:
             return None
-        lifter = Lifter(kin=Kin())
-        for _, _, line in read_lines(found[0]):
+        lifter = Lifter(kin=Siblings(path, self._eldest, self.children | {self.path}))
+        for _, _, line in read_lines(path):
             if line.startswith(SKIPPED):
                 continue
             try:
                 what = event.decode(line)
-                if getattr(what, "t", moment) > moment:
+                if getattr(what, "t", first.t) > first.t:
                     break
                 lifter.feed(what)
             except Exception:  # a damaged line, which is reported where that journal itself is read
                 continue
             lifter.things.clear()
         return lifter.state
+
+    def _parent(self, first: event.Run) -> Path | None:
+        """The journal that a writer was forked from; the run's first where none is said."""
+        if first.parent:
+            path = self.path.parent / f"{Path(first.parent).name}.jsonl"
+            return path if path.is_file() else None
+        found = self._eldest.of(self.path.parent)
+        return found[0] if found is not None else None

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import time
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
-from provml import event, lift, rdf, resources
+from provml import event, field, lift, rdf, resources, things, values, vocab, workflow
 from provml.lift import State
-from provml.process import boot_id, host, is_alive
 
-SILENT_SECONDS = 600.0
-"""After how long without a sign of life a writer on another machine counts as lost."""
 MOST_PROBLEMS = 1000
 """So many are kept for a journal; more would tell nothing new."""
 
@@ -30,11 +25,16 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Journal(msgspec.Struct):
-    """One journal file, as far as it is read. `left` is how a file looked whose writer is gone, when it was read."""
+    """One journal file, as far as it is read.
+
+    `elder` is the journal of its run by whose words it is lifted, if there is one. `left` is how the file looked when
+    it was read to its end: to a last event, or after its writer was gone or silent.
+    """
 
     offset: int = 0
     number: int = 0
     state: State = msgspec.field(default_factory=State)
+    elder: str = ""
     end: event.End | None = None
     left: tuple[int, int] | None = None
     problems: list[Problem] = []
@@ -44,10 +44,25 @@ class Journal(msgspec.Struct):
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(Problem(file, line, reason[:300]))
 
-    def rest(self) -> None:
-        """Forget what only further events would need."""
+    def refuse(self, file: str, reason: str) -> None:
+        """Note that nothing more can be read of it now."""
+        self.forgive()
+        self.problems.append(Problem(file, 0, reason[:300]))
+
+    def forgive(self) -> None:
+        """Forget that it could not be read."""
+        self.problems = [problem for problem in self.problems if problem.line]
+
+    def rest(self, left: tuple[int, int]) -> None:
+        """Forget what only further events would need: a file that looks so has none."""
         state = self.state
         self.state = State(state.first, state.experiment, state.model, state.own)
+        self.left = left
+
+    def restart(self) -> None:
+        """Forget all, to be read from the beginning."""
+        self.offset = self.number = 0
+        self.state, self.end, self.left = State(), None, None
 
 
 class Progress(msgspec.Struct):
@@ -64,8 +79,9 @@ def making() -> str:
     """What an index is made by, as a digest: other ontologies, or another way to lift, make another one."""
     digest = hashlib.sha256(str(event.VERSION).encode())
     files = [*resources.ontologies().glob("*.ttl")]
-    for room in (lift, rdf):
+    for room in (lift, rdf, vocab):
         files += Path(str(room.__file__)).parent.glob("*.py")
+    files += [Path(str(room.__file__)) for room in (event, field, things, values, workflow)]
     for path in sorted(files):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -97,20 +113,3 @@ def write(path: Path, held: bytes) -> None:
     temporary = path.with_suffix(f".{os.getpid()}")
     temporary.write_bytes(held)
     temporary.replace(path)
-
-
-def status_of(path: Path, journal: Journal) -> str:
-    """The true status of a run by its main journal: how it ended, or whether its writer still lives."""
-    if journal.end is not None:
-        return journal.end.status
-    first = journal.state.first
-    if first is None:
-        return "LOST"
-    if first.host == host():
-        if first.boot == boot_id() and is_alive(first.pid, first.t, first.born):
-            return "RUNNING"
-        return "KILLED"
-    with contextlib.suppress(OSError):
-        if first.host and time.time() - path.stat().st_mtime < SILENT_SECONDS:
-            return "RUNNING"
-    return "LOST"

@@ -1,10 +1,12 @@
-"""What must hold: a graph against SHACL shapes, and the report of what does not.
+"""What must hold: a graph against SHACL shapes, PROV-CONSTRAINTS and OWL, and the report of what does not.
 
-report      what validation said, grouped for people
-reference   pySHACL, the reference engine, for any shapes graph
+engine        one door to both engines of SHACL          compiled   SHACL as SPARQL that Oxigraph runs
+reference     pySHACL, for any shapes graph              report     what validation said, grouped for people
+constraints   W3C PROV-CONSTRAINTS                       format     a report as JSON, RDF, Markdown and HTML
+owl           whether HermiT finds a run consistent      loading    what is to be validated, as quads or in a store
 """
 
-from provml.validation.reference import validate
-from provml.validation.report import Report, Result
+from provml.validation.engine import validate
+from provml.validation.report import Checked, Group, Report, Result
 
-__all__ = ["Report", "Result", "validate"]
+__all__ = ["Checked", "Group", "Report", "Result", "validate"]

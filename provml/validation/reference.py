@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from provml import rdf, resources
-from provml.errors import BrokenFile, MissingPart, WrongType
-from provml.things import Thing
+from provml.errors import BrokenFile, MissingPart
+from provml.validation.loading import Given, load
 from provml.validation.report import Report, Result
 
 if TYPE_CHECKING:
@@ -26,9 +25,7 @@ def own_shapes() -> list[Path]:
     return sorted(resources.shapes().rglob("*.ttl"))
 
 
-def validate(
-    given: Thing | Iterable[Thing] | bytes | str | PathLike[str], shapes: Path | Iterable[Path] | None = None
-) -> Report:
+def validate(given: Given, shapes: Path | Iterable[Path] | None = None) -> Report:
     """The report of some data against shape files, provml's own unless others are given.
 
     The data is a thing or several (taken with every thing that they refer to), N-Triples as bytes, or the path of an
@@ -46,41 +43,12 @@ def validate(
         ) -> bool:  # pyshacl asks whether there is a graph; counting all triples each time is 45 x slower
             return True
 
-    store = _loaded(given)
+    store = load(given)
     graph = load_shapes(own_shapes() if shapes is None else [shapes] if isinstance(shapes, (str, Path)) else shapes)
     _, said, text = pyshacl.validate(DataGraph(store), shacl_graph=graph, inplace=True)
     if not hasattr(said, "subjects"):
         raise BrokenFile(str(text), "Mend the shapes.", file="shapes")
     return _report(said, store)
-
-
-def _loaded(given: Thing | Iterable[Thing] | bytes | str | PathLike[str]) -> pyoxigraph.Store:
-    """A store that holds the data and nothing else."""
-    import pyoxigraph as ox
-
-    if not isinstance(given, (Thing, PathLike, Iterable)):
-        expected = "things, N-Triples as bytes, or the path of an RDF file"
-        raise WrongType("validation", "validate", given, expected, "Give one of these.")
-    store, form, file = ox.Store(), ox.RdfFormat.N_TRIPLES, "N-Triples"
-    try:
-        if isinstance(given, (str, PathLike)):
-            path = Path(given)
-            named, file = ox.RdfFormat.from_extension(path.suffix[1:]), str(path)
-            if named is None:
-                reason = f"has an ending that names no RDF format ({path.suffix!r})"
-                raise BrokenFile(reason, "Give a file such as data.ttl or data.nt, or N-Triples as bytes.", file=file)
-            form = named
-            quads = ox.parse(path=path, format=form, base_iri=path.absolute().as_uri())
-            store.bulk_extend(ox.Quad(quad.subject, quad.predicate, quad.object) for quad in quads)
-        else:
-            store.bulk_load(given if isinstance(given, bytes) else rdf.ntriples(given, follow=True), format=form)
-    except SyntaxError as error:
-        reason = re.sub(r"^Parser error at .*?: ", "", str(error.msg)).rstrip(".")
-        raise BrokenFile(reason, f"Mend the {form.name} there.", file=file, line=error.lineno) from error
-    except OSError as error:
-        reason = re.sub(r" \(os error.*", "", str(error)).lower()
-        raise BrokenFile(reason, "Check the path, or give N-Triples as bytes.", file=file) from error
-    return store
 
 
 def load_shapes(paths: Iterable[Path]) -> rdflib.Graph:
@@ -126,12 +94,13 @@ def _report(graph: Any, store: pyoxigraph.Store) -> Report:
             values = [quad.object for quad in store.quads_for_pattern(_term(focus), _term(path), None)]
         return Result(
             focus=f"_:{focus}" if isinstance(focus, rdflib.BNode) else str(focus),
-            path=text(node, "resultPath") or None,
+            path=None if path is None else str(path) if isinstance(path, rdflib.URIRef) else _path(graph, path),
             values=tuple(sorted(map(_shown, values))),
             message=text(node, "resultMessage"),
             shape=text(node, "sourceShape"),
             severity=text(node, "resultSeverity"),
             component=component,
+            value=str(_term(one(node, "value"))) if one(node, "value") is not None else "",
         )
 
     results = [
@@ -142,6 +111,26 @@ def _report(graph: Any, store: pyoxigraph.Store) -> Report:
     return Report(
         tuple(sorted(results, key=lambda r: (r.severity, r.message, r.focus, r.path or "", r.component, r.values)))
     )
+
+
+SUFFIXES = {"zeroOrMorePath": "*", "oneOrMorePath": "+", "zeroOrOnePath": "?"}
+
+
+def _path(graph: Any, node: Any) -> str:
+    """A property path that is described by blank nodes, as SPARQL writes it."""
+    import rdflib
+    from rdflib.collection import Collection
+
+    if isinstance(node, rdflib.URIRef):
+        return f"<{node}>"
+    said = {str(predicate).removeprefix(SH): held for predicate, held in graph.predicate_objects(node)}
+    if "inversePath" in said:
+        return f"^{_path(graph, said['inversePath'])}"
+    for kind, suffix in SUFFIXES.items():
+        if kind in said:
+            return f"({_path(graph, said[kind])}){suffix}"
+    between, head = ("|", said["alternativePath"]) if "alternativePath" in said else ("/", node)
+    return f"({between.join(_path(graph, part) for part in Collection(graph, head))})"
 
 
 def _term(node: Any) -> Any:

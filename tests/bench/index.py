@@ -33,10 +33,16 @@ def record(home: Path, scale: float) -> int:
     epochs, batches = max(1, round(EPOCHS * scale**0.5)), max(1, round(BATCHES * scale**0.5))
     for number in range(WORKFLOWS):
         with Recorder(f"workflow {number}", home=home, model="seismic", strict=True, run=f"workflow-{number}") as run:
-            raw = run.dataset(f"seismic cube {number}".encode(), name="cube", role="raw")
-            tiles = run.prepared(f"tiles {number}".encode(), by="tiling", using=raw, tile=224)
+            where = {"latitude": 54.0 + number, "longitude": 4.0 + number, "slices": 900 + number}
+            survey = f"http://example.org/kg/survey-{number}"
+            raw = run.dataset(f"seismic cube {number}".encode(), name="cube", role="raw", about=survey, **where)
+            with run.filter("denoise", using=raw, noise_threshold=0.25) as step:
+                clean = step.produced(f"clean cube {number}".encode(), name="clean cube")
+            slices = {"first_slice": 100 * number, "last_slice": 100 * number + 99}
+            tiles = run.prepared(f"tiles {number}".encode(), by="tiling", using=clean, tile=224, **slices)
             settings = {"learning_rate": 0.001 * (number + 1), "momentum": 0.9, "batch_size": 32, "optimizer": "Adam"}
             with run.training(using=tiles, **settings) as training:
+                training.layers([{"name": f"dense {depth}", "type": "Dense", "units": 64} for depth in range(5)])
                 for epoch in training.epochs(epochs):
                     for batch in epoch.batches(range(batches)):
                         batch.measured(loss=1.0 / (1.0 + epoch.index + batch.index / 1000))
@@ -44,8 +50,10 @@ def record(home: Path, scale: float) -> int:
                     with epoch.validation() as validation:
                         validation.measured(loss=1.1 / epoch.index)
                     model = epoch.produced(f"weights {number} {epoch.index}".encode())
+                    if epoch.index == (epochs + 1) // 2:
+                        training.adapted(learning_rate=settings["learning_rate"] / 2, technique="step decay")
             with run.evaluation(of=model) as test:
-                test.measured(accuracy=0.9)
+                test.measured(accuracy=0.9 - number / 100)
     return sum(path.read_bytes().count(b"\n") for path in home.glob("runs/*/*.jsonl"))
 
 

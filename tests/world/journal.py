@@ -49,10 +49,9 @@ class Tale:
         self.run = run
         self.now = began
         self.events: list[event.AnyEvent] = [
-            event.Run(event.VERSION, run, writer, name, began, model or name, main, 1, 0, host, "", 0, by, "", task)
+            event.Run(event.VERSION, run, writer, name, began, model or name, main, 1, 0, host, by=by, task=task)
         ]
         self._taken: dict[str, int] = {}
-        self._adapted: dict[str, int] = {}
         self._begun: dict[str, float] = {}
 
     def tell(self, what: event.AnyEvent) -> None:
@@ -160,10 +159,8 @@ class Tale:
         self, at: str, *, technique: str = "", why: str = "", by: str = "", parameters: Any = None, **changed: Any
     ) -> None:
         """Hyperparameters changed."""
-        stage = at.partition("/")[0]
-        number = self._adapted[stage] = self._adapted.get(stage, 0) + 1
         said = values(parameters or {})
-        self.tell(event.Adapted(at, number, self.now, values(changed), technique, why, by, said))
+        self.tell(event.Adapted(at, self.now, values(changed), technique, why, by, said))
 
     def layers(self, stage: str, layers: list[dict[str, Any]]) -> None:
         """The layers of the network."""

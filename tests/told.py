@@ -1,4 +1,4 @@
-"""`provml demo`: a small real training told by hand in the vocabulary, validated, and asked a question."""
+"""A small real training told by hand in the vocabulary, for tests that need a graph which nothing of ours lifted."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from provml import rdf, resources
 from provml.things import Thing
-from provml.values import IRI
 from provml.vocab import (
     TRAINING_ROLE,
     Adaptation,
@@ -163,55 +161,3 @@ def training(run: str = f"{BASE}/run/1", *, epochs: int = 8, rate: float = 0.1, 
     elapsed = time.perf_counter() - began
     yield stage.replace(ended_at_time=ended, elapsed_seconds=elapsed, status="FINISHED")
     yield process.replace(ended_at_time=ended, elapsed_seconds=elapsed, status="FINISHED")
-
-
-def ask(ntriples: bytes, name: str) -> tuple[list[str], list[list[object]]]:
-    """The columns and rows that a query file gives over some N-Triples."""
-    import pyoxigraph as ox
-
-    store = ox.Store()
-    store.bulk_load(ntriples, format=ox.RdfFormat.N_TRIPLES)
-    answer = store.query((resources.queries() / name).read_text(encoding="utf-8"))
-    if not isinstance(answer, ox.QuerySolutions):
-        raise TypeError(f"{name} is not a SELECT query")
-    columns = [variable.value for variable in answer.variables]
-    return columns, [[None if node is None else rdf.value(node) for node in row] for row in answer]
-
-
-def table(columns: list[str], rows: list[list[object]]) -> str:
-    """Rows as text, numbers to four places, nodes by their last name."""
-    shown = [columns] + [[_cell(value) for value in row] for row in rows]
-    widths = [max(len(row[index]) for row in shown) for index in range(len(columns))]
-    return "\n".join("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in shown)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4f}"
-    return value.name if isinstance(value, IRI) else "" if value is None else str(value)
-
-
-def run() -> None:
-    """Compile, emit, validate, ask; each step says what it did."""
-    from provml import compiler, validation
-
-    files, _ = compiler.own_files()
-    modules = sorted(name.stem for name in files if name.parent.name == "vocab" and name.stem != "__init__")
-    print(
-        f"compiled  the ontologies give {len(files)} files, among them the modules {', '.join(modules)} of provml.vocab"
-    )
-
-    things = list(rdf.reachable(training()))
-    ntriples = rdf.ntriples(things)
-    lines = ntriples.decode().splitlines()
-    print(f"emitted   a training of 8 epochs is {len(things)} things and {len(lines)} triples, such as")
-    print("\n".join(f"            {line}" for line in lines if "epoch/8/loss> <http://www.w3.org/ns/prov#" in line))
-
-    report = validation.validate(ntriples)
-    print(f"validated {report}")
-    if not report:
-        raise SystemExit(1)
-
-    print("asked     how did each epoch go (queries/e1-epochs.rq)?\n")
-    print(table(*ask(ntriples, "e1-epochs.rq")))
-    print("\nNext: read docs/vocabulary/index.md, or compile your own ontology: provml compile my.ttl -o my_vocab.py")

@@ -1,0 +1,112 @@
+"""What is told when all is over: epochs, rounds and folds of which a framework says nothing while they run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from provml.capture import estimator as about
+from provml.content import Data
+from provml.event import Begin, Done, Measured
+from provml.recorder import Recorder
+from provml.sections import Stage
+
+
+class Clock:
+    """When something began, now or some seconds ago, by the wall and by the counter."""
+
+    def __init__(self, ago: float = 0.0) -> None:
+        self.began = time.time() - ago
+        self._count = time.perf_counter() - ago
+
+    @property
+    def seconds(self) -> float:
+        """How long ago that was."""
+        return time.perf_counter() - self._count
+
+
+def section(
+    run: Recorder, at: str, kind: str, start: float, seconds: float, values: Mapping[str, Any], *, during: str = ""
+) -> None:
+    """Tell a section that is over."""
+    run.tell(Begin(at, kind, start, index=int(at.rpartition("/")[2]), during=during))
+    if kept := run.measures(dict(values)):
+        run.tell(Measured(at, kept))
+    run.tell(Done(at, start + seconds, seconds))
+
+
+def history(run: Recorder, stage: Stage, clock: Clock, how: about.History, validation: Sequence[Data]) -> None:
+    """The epochs or rounds of a fit. Their times are not known one by one: each has an equal share of the fit's."""
+    count = max(len(values) for side in how[1:] for values in side.values())
+    share = clock.seconds / count
+    twin = Stage(run, "validation", "validation", validation, {}) if how.validation else None
+    for index in range(count):
+        at, start = f"{stage.at}/{index + 1}", clock.began + index * share
+        section(run, at, how.kind, start, share, _row(how.measures, index))
+        seen = _row(how.validation, index)
+        if twin is not None and seen:
+            section(run, f"{twin.at}/{index + 1}", "epoch", start + share, 0.0, seen, during=at)
+    if twin is not None:
+        twin.done()
+
+
+def candidates(run: Recorder, search: Any, clock: Clock, using: Sequence[Data]) -> None:
+    """The candidates of a search: each a validation with its parameters, whose folds are sections with scores.
+
+    The mean time of a candidate's folds is known. They are told one after the other, and where several ran at once, in
+    the time that all took.
+    """
+    results = search.cv_results_
+    folds = int(getattr(search, "n_splits_", 0))
+    each = [float(sum(pair)) for pair in zip(results["mean_fit_time"], results["mean_score_time"], strict=True)]
+    scale = min(1.0, clock.seconds / max(sum(each) * folds, 1e-9))
+    start = clock.began
+    for number, chosen in enumerate(results["params"]):
+        seconds = each[number] * scale
+        said = {name.rpartition("__")[2]: about.held(value) for name, value in chosen.items()}
+        stage = Stage(run, "validation", "candidate", using, {"candidate": number + 1, **said})
+        for fold in range(folds):
+            found = {
+                key.removeprefix(f"split{fold}_"): results[key][number] for key in results if f"split{fold}_" in key
+            }
+            values = _measures(found, search)
+            section(run, f"{stage.at}/{fold + 1}", "fold", start + fold * seconds, seconds, values)
+        means = {key[5:]: results[key][number] for key in results if key.startswith("mean_test_")}
+        stage.measured(**_measures(means, search))
+        start += folds * seconds
+        stage.done()
+
+
+def folds(run: Recorder, stage: Stage, clock: Clock, estimator: Any, scoring: Any, scores: Mapping[str, Any]) -> None:
+    """The folds of a cross-validation, with their own times, and the means of their scores."""
+    start = clock.began
+    each = [float(sum(pair)) for pair in zip(scores["fit_time"], scores["score_time"], strict=True)]
+    scale = min(1.0, clock.seconds / max(sum(each), 1e-9))
+    for fold, seconds in enumerate(each):
+        found = {key: values[fold] for key, values in scores.items() if key.startswith(("test_", "train_"))}
+        at = f"{stage.at}/{fold + 1}"
+        section(run, at, "fold", start, seconds * scale, _measures(found, estimator, scoring))
+        start += seconds * scale
+    means = {key: sum(values) / len(values) for key, values in scores.items() if key.startswith("test_")}
+    stage.measured(**_measures(means, estimator, scoring))
+
+
+def _measures(found: Mapping[str, Any], estimator: Any, scoring: Any = None) -> dict[str, Any]:
+    """Scores by the names of their measures; those of the training data have that before their name."""
+    return dict(_named(found, scoring or getattr(estimator, "scoring", None), about.score_name(estimator)))
+
+
+def _named(found: Mapping[str, Any], scoring: Any, usual: str) -> Iterator[tuple[str, Any]]:
+    for key, value in found.items():
+        side, _, name = key.partition("_")
+        if side in ("test", "train"):
+            if name == "score":  # one scorer only, which is named elsewhere if at all
+                name = scoring if isinstance(scoring, str) else usual
+            title, held = about.measure(name, value)
+            yield (title if side == "test" else f"training_{title}"), held
+
+
+def _row(columns: Mapping[str, list[float]], index: int) -> dict[str, float]:
+    """The values at one index, of the columns that go so far."""
+    return {name: values[index] for name, values in columns.items() if index < len(values)}

@@ -1,0 +1,316 @@
+"""Scikit-learn: any estimator, fitted, cross-validated and scored through a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+
+from provml.capture import afterwards, table
+from provml.capture import estimator as about
+from provml.capture.recording import Recording, hook
+from provml.content import Data
+from provml.errors import MissingPart
+from provml.sections import Stage, Step
+
+try:
+    import sklearn
+except ImportError as error:
+    raise MissingPart("scikit-learn", "sklearn") from error
+
+E = TypeVar("E")
+
+
+class Capture(Recording):
+    """Records what is fitted through it: `capture.fit(estimator, X, y)` for `estimator.fit(X, y)`.
+
+    What it gives back is what scikit-learn gives. `save_model` is where to save a model when its fit ends; the rest is
+    as in every capture.
+    """
+
+    def __init__(self, name: str = "", *, save_model: str | PathLike[str] | None = None, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self._save_to = Path(save_model) if save_model is not None else None
+        self._steps: list[Step] = []
+        self._clock = afterwards.Clock()
+        self._fitted: Any = None
+        self._partial: Any = None
+        self._passes = 0
+
+    # ---- fit
+
+    def fit(self, estimator: E, X: Any, y: Any = None, **named: Any) -> E:  # noqa: N803  # as scikit-learn has it
+        """`estimator.fit(X, y)`, recorded as a training; transformers of a pipeline as preparations before it."""
+        self._before(estimator, X, y, named)
+        try:
+            fitted: E = estimator.fit(X, **named) if y is None else estimator.fit(X, y, **named)  # type: ignore[attr-defined]
+        except BaseException as error:
+            self._failed(error)
+            raise
+        self._after(fitted)
+        return fitted
+
+    @hook
+    def _before(self, estimator: Any, x: Any, y: Any, named: Mapping[str, Any]) -> None:
+        self._end_partial()
+        if estimator is not self._fitted or not getattr(estimator, "warm_start", False):
+            self.made = None  # it begins anew
+        using = self._data_of("training", x, y)
+        self._clock = afterwards.Clock()
+        if about.is_search(estimator):
+            said = {name: value for name, value in about.parameters(estimator).items() if "__" not in name}
+            values = {"search": type(estimator).__name__, **{f"search_{name}": value for name, value in said.items()}}
+            values |= {"search_space": self._space(estimator)}
+            named_as, last = type(estimator).__name__, estimator
+        else:
+            prepared, last = about.steps(estimator)
+            using = self._prepare(prepared, using)
+            named_as, values = type(last).__name__, about.described(last)
+            values |= {"changed_parameters": about.changed(last) or None}
+        values |= {name: value for name, value in named.items() if about.held(value) is value}
+        stage = self.begin_training(values, using=using)
+        stage.implemented_by(
+            named_as, software="scikit-learn", version=sklearn.__version__, module=type(last).__module__
+        )
+
+    def _prepare(self, prepared: Iterable[tuple[str, Any]], using: list[Data]) -> list[Data]:
+        """Begin a preparation for each transformer; each makes what the next one takes, of which no more is known."""
+        for name, one in prepared:
+            said = {"transformer": type(one).__name__, **about.parameters(one)}
+            step = self.run.preparation(name, using=using, **said)
+            self._steps.append(step)
+            using = [step.produced(None, name=f"{data.name} by {name}", role=data.role) for data in using[:1]] + using[
+                1:
+            ]
+        return using
+
+    @staticmethod
+    def _space(search: Any) -> str | None:
+        """The space of parameters that is searched."""
+        space = next((getattr(search, name) for name in about.SPACES if hasattr(search, name)), None)
+        if isinstance(space, Mapping):
+            space = [space]
+        if not isinstance(space, (list, tuple)):
+            return None
+        return str(
+            [
+                {k: [about.held(o) for o in v] if isinstance(v, list) else about.held(v) for k, v in s.items()}
+                for s in space
+            ]
+        )
+
+    def _failed(self, error: BaseException) -> None:
+        try:
+            self._end_steps(error)
+            self.end_training(error=error)
+        except Exception as fault:
+            self.run.fault(fault)
+
+    def _end_steps(self, error: BaseException | None = None) -> None:
+        steps, self._steps = self._steps, []
+        for step in steps:
+            step.done(error=error)
+
+    @hook
+    def _after(self, fitted: Any) -> None:
+        self._end_steps()
+        stage = self.stage
+        if stage is None:
+            return
+        self._fitted = fitted
+        model = fitted
+        if about.is_search(fitted):
+            if "params" in getattr(fitted, "cv_results_", ()):
+                afterwards.candidates(self.run, fitted, self._clock, self.data("training"))
+            self._clock = afterwards.Clock(ago=getattr(fitted, "refit_time_", self._clock.seconds))
+            model = getattr(fitted, "best_estimator_", None)
+            if model is not None:
+                _, last = about.steps(model)
+                stage.parameters(**self.selection.of(about.described(last)))
+        if model is not None:
+            if layers := about.layers(model):
+                stage.layers(layers)
+            if (history := about.history(model)) is not None:
+                afterwards.history(self.run, stage, self._clock, history, self.data("validation"))
+            stage.measured(**about.measures(model))
+            self._save(model, about.facts(model))
+        self.end_training()
+
+    def _save(self, model: Any, said: dict[str, Any]) -> None:
+        if self._save_to is None:
+            self.saved(None, **said)
+            return
+        import joblib
+
+        self._save_to.parent.mkdir(parents=True, exist_ok=True)
+        joblib.dump(model, self._save_to)
+        self.saved(self._save_to, **said)
+
+    # ---- folds
+
+    def cross_validate(self, estimator: Any, X: Any, y: Any = None, **named: Any) -> dict[str, Any]:  # noqa: N803
+        """`sklearn.model_selection.cross_validate(estimator, X, y, …)`, recorded as a validation in folds."""
+        from sklearn.model_selection import cross_validate
+
+        stage = self._before_folds(estimator, X, y, named)
+        try:
+            scores: dict[str, Any] = cross_validate(estimator, X, y, **named)
+        except BaseException as error:
+            self._after_folds(stage, estimator, named, error=error)
+            raise
+        self._after_folds(stage, estimator, named, scores)
+        return scores
+
+    def _before_folds(self, estimator: Any, x: Any, y: Any, named: Mapping[str, Any]) -> Stage | None:
+        if self.run.off:
+            return None
+        try:
+            prepared, last = about.steps(estimator)
+            using = self._prepare(prepared, self._data_of("training", x, y))
+            self._clock = afterwards.Clock()
+            values = about.described(last)
+            values |= {"cv": about.held(named.get("cv")), "scoring": about.held(named.get("scoring"))}
+            return self.run.validation(using=using, name="cross-validation", **self.selection.of(values))
+        except Exception as error:
+            self.run.fault(error)
+            return None
+
+    def _after_folds(
+        self,
+        stage: Stage | None,
+        estimator: Any,
+        named: Mapping[str, Any],
+        scores: Mapping[str, Any] | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        try:
+            self._end_steps(error)
+            if stage is None:
+                return
+            if scores is not None:
+                afterwards.folds(self.run, stage, self._clock, estimator, named.get("scoring"), scores)
+            stage.done(error=error)
+        except Exception as fault:
+            self.run.fault(fault)
+
+    # ---- pass by pass
+
+    def partial_fit(self, estimator: E, X: Any, y: Any = None, **named: Any) -> E:  # noqa: N803
+        """`estimator.partial_fit(X, y)`: each call is an epoch of one training, until something else is recorded."""
+        self._before_pass(estimator, X, y)
+        try:
+            more = named if y is None else {"y": y, **named}
+            fitted: E = estimator.partial_fit(X, **more)  # type: ignore[attr-defined]
+        except BaseException as error:
+            self._failed(error)
+            raise
+        self._after_pass(fitted)
+        return fitted
+
+    @hook
+    def _before_pass(self, estimator: Any, x: Any, y: Any) -> None:
+        using = self._data_of("training", x, y)
+        if self._partial is not estimator or self.stage is None:
+            self._end_partial()
+            self.made = None
+            self._partial, self._passes = estimator, 0
+            stage = self.begin_training(about.described(estimator), using=using)
+            said = {"software": "scikit-learn", "version": sklearn.__version__}
+            stage.implemented_by(type(estimator).__name__, **said, module=type(estimator).__module__)
+        self._passes += 1
+        self.expect_epoch(self._passes)
+        epoch = self.open_epoch()
+        if epoch is not None and self._passes > 1:
+            for data in using:
+                epoch.used(data)
+
+    @hook
+    def _after_pass(self, fitted: Any) -> None:
+        loss = getattr(fitted, "loss_", None)
+        self.close_epoch({"loss": loss} if isinstance(loss, float) else {})
+
+    def _end_partial(self) -> None:
+        if self._partial is not None and self.stage is not None:
+            self._save(self._partial, about.facts(self._partial))
+            self.end_training()
+        self._partial = None
+
+    def now(self) -> dict[str, Any]:
+        return about.described(self._partial) if self._partial is not None else {}
+
+    # ---- scores
+
+    def score(self, estimator: Any, X: Any, y: Any = None, **named: Any) -> float:  # noqa: N803
+        """`estimator.score(X, y)`, recorded as an evaluation."""
+        test = self._before_test(X, y)
+        try:
+            value: float = estimator.score(X, **named) if y is None else estimator.score(X, y, **named)
+        except BaseException as error:
+            self._after_test(test, {}, error)
+            raise
+        self._after_test(test, {about.score_name(estimator): value})
+        return value
+
+    def evaluate(self, estimator: Any, X: Any, y: Any = None, *, scoring: str | Iterable[str]) -> dict[str, float]:  # noqa: N803
+        """The scores of several of scikit-learn's scorers, recorded as one evaluation."""
+        from sklearn.metrics import get_scorer
+
+        names = [scoring] if isinstance(scoring, str) else list(scoring)
+        test = self._before_test(X, y)
+        try:
+            found = {name: get_scorer(name)(estimator, X, y) for name in names}
+        except BaseException as error:
+            self._after_test(test, {}, error)
+            raise
+        self._after_test(test, dict(about.measure(*pair) for pair in found.items()))
+        return found
+
+    def _before_test(self, x: Any, y: Any) -> Stage | None:
+        if self.run.off:
+            return None
+        try:
+            self._end_partial()
+            return self.begin_evaluation(using=self._data_of("test", x, y))
+        except Exception as error:
+            self.run.fault(error)
+            return None
+
+    def _after_test(self, test: Stage | None, values: dict[str, Any], error: BaseException | None = None) -> None:
+        try:
+            if test is not None:
+                self.end_evaluation(values, error=error)
+        except Exception as fault:
+            self.run.fault(fault)
+
+    # ---- data and the end
+
+    def _data_of(self, role: str, x: Any, y: Any) -> list[Data]:
+        """What was handed over for a role, or else the arrays or tables of this very call."""
+        if role not in self._data:
+            self._told.pop(role, None)
+        return self.data(role, lambda: [d for n, o in (("X", x), ("y", y)) for d in table.tell(self.run, o, role, n)])
+
+    def saved(self, path: Any, **said: Any) -> Data | None:
+        """The model of the last training is in this file; None: it is in memory only."""
+        try:
+            self._end_partial_quietly()
+        except Exception as error:
+            self.run.fault(error)
+        return super().saved(path, **said)
+
+    def _end_partial_quietly(self) -> None:
+        partial, self._partial = self._partial, None
+        if partial is not None:
+            self.end_training()
+
+    def finish(self, *, error: BaseException | None = None) -> None:
+        """End what is open, and the run if it is the capture's own."""
+        try:
+            if error is None:
+                self._end_partial()
+            self._end_steps(error)
+        except Exception as fault:
+            self.run.fault(fault)
+        finally:
+            super().finish(error=error)

@@ -1,0 +1,224 @@
+"""PyTorch: a plain training loop, watched through its network, optimizers, schedulers and loaders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from provml.capture import facts, layer
+from provml.capture.optimizing import Optimizing, named, unwrapped
+from provml.capture.recording import BY_HAND, Section, hook
+from provml.errors import MissingPart
+from provml.sections import Stage
+
+try:
+    import torch
+except ImportError as error:
+    raise MissingPart("torch", "torch") from error
+
+
+class Capture(Optimizing):
+    """Records a plain training loop.
+
+    Give it what the loop uses: `network`, `optimizer` and `scheduler` (one, several, or several by name), `loss`, and
+    the loaders with `data={"training": loader, …}`. Then `for epoch in capture.epochs(10):` and in it
+    `for x, y in capture.batches(loader):`. `save_model` is where to save the weights when the epochs are over. A run of
+    its own takes the settings of `provml.record`.
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        network: Any = None,
+        optimizer: Any = (),
+        *,
+        scheduler: Any = (),
+        loss: Any = None,
+        scaler: Any = None,
+        save_model: str | os.PathLike[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(name, **settings)
+        self.network = network
+        self.optimizers = _by_name(optimizer)
+        self.schedulers = list(_by_name(scheduler).values())
+        self._loss = loss
+        self._scaler = scaler
+        self._save_to = Path(save_model) if save_model is not None else None
+        self._lazy = False
+        self._left = False
+        self._left_at = 0.0
+        self._handles = [one.register_step_pre_hook(self._on_step) for one in self.optimizers.values()]
+
+    def finish(self, *, error: BaseException | None = None) -> None:
+        """End what is open, and the run if it is the capture's own; the optimizers are as they were."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        try:
+            if error is None:
+                self._settle()
+        finally:
+            super().finish(error=error)
+
+    # ---- the loop
+
+    def epochs(self, count: int | Iterable[Any], *, first: int = 1) -> Iterator[Section]:
+        """The epochs of a training, each with its `index` and verbs: `for epoch in capture.epochs(10):`."""
+        planned = count if isinstance(count, int) else len(count) if isinstance(count, Sequence) else None
+        self._settle()
+        self._begin(planned)
+        items = range(count) if isinstance(count, int) else count
+        for index, _ in enumerate(items, first):
+            self._expect(index)
+            try:
+                yield Section(self.run, self.open_epoch, index, lambda: self.data("validation"))
+            except GeneratorExit:
+                self._left = True  # by a break, or by an error that `finish` is told
+                raise
+            self._close()
+        self._conclude()
+
+    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """The batches of a loader, just as it gives them; `measured` is of the batch while its turn lasts."""
+        for index, data in enumerate(loader, 1):
+            self._begin_batch(index)
+            try:
+                yield data
+            except GeneratorExit:
+                self._left_at = perf_counter()  # by a break, or by an error: then this batch has no end
+                raise
+            self._end_batch()
+
+    @hook
+    def measured(self, /, **values: Any) -> None:
+        """Measures of the batch that is worked on, or else of the epoch."""
+        section = (self.batch if not self._left_at else None) or self.open_epoch() or self.trained
+        if section is not None:
+            section.measured(**values)
+
+    @hook
+    def parameters(self, /, **values: Any) -> None:
+        """The training has these hyperparameters too."""
+        if self.trained is not None:
+            self.trained.parameters(**self.selection.of(values))
+
+    def evaluation(self, *, name: str = "evaluation", **values: Any) -> Section:
+        """An evaluation of the model, after its training: `with capture.evaluation() as test:`."""
+        self._settle()
+        found: list[Stage] = []
+        self._begin_test(name, values, found)
+        return Section(self.run, lambda: found[0] if found else None)
+
+    # ---- the same, safely
+
+    @hook
+    def _begin(self, planned: int | None) -> None:
+        values: dict[str, Any] = {
+            "optimizer": ", ".join(type(one).__name__ for one in self.optimizers.values()) or None
+        }
+        values |= self.now() | {"loss": named(self._loss), "epochs": planned}
+        loader = self._data.get("training")
+        if hasattr(loader, "batch_size") and hasattr(loader, "dataset"):
+            values |= facts.loading(loader)
+        for number, one in enumerate(self.schedulers, 1):
+            values["scheduler" if len(self.schedulers) == 1 else f"scheduler_{number}"] = type(one).__name__
+        if self._scaler is not None and self._scaler.is_enabled():
+            values |= {"amp.scale": self._scaler.get_scale(), "amp.growth_factor": self._scaler.get_growth_factor()}
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            values["world_size"] = int(os.environ["WORLD_SIZE"])
+        network = self.network
+        layers: list[dict[str, Any]] = self.tried(
+            lambda: layer.of_torch(unwrapped(network)) if network is not None else [], []
+        )
+        values["num_layers"] = len(layers) or None
+        stage = self.begin_training(values, using=self.data("training"))
+        for kind in dict.fromkeys(type(one).__name__ for one in self.optimizers.values()):
+            stage.implemented_by(kind, software="torch", version=torch.__version__)
+        self._lazy = self.network is not None and _is_lazy(self.network)
+        if layers and not self._lazy:
+            stage.layers(layers)
+
+    @hook
+    def _expect(self, index: int) -> None:
+        if self.stage is not None:
+            self.expect_epoch(index)
+
+    @hook
+    def _close(self) -> None:
+        self._end_left_batch()
+        self.close_epoch()
+        if self._lazy and self.stage is not None:  # its layers know their sizes only now
+            self._lazy = False
+            self.stage.layers(layer.of_torch(unwrapped(self.network)))
+
+    @hook
+    def _end(self) -> None:
+        if self.stage is not None:
+            last = self.stage.epoch_now.index if self.stage.epoch_now is not None else None
+            self.end_training()
+            self.saved(self._save_to, epoch=last)
+
+    def _settle(self) -> None:
+        """A loop over epochs that was left by `break`: the training stopped there."""
+        if self._left:
+            self._left = False
+            self._close()
+            self._stop()
+            self._conclude()
+
+    @hook
+    def _stop(self) -> None:
+        self.stopped(self.epochs_done, BY_HAND, "the loop over its epochs was left", {})
+
+    def _conclude(self) -> None:
+        """Save the weights, which was asked for whether or not they are recorded; and tell them."""
+        if self._save_to is not None:
+            self._save_to.parent.mkdir(parents=True, exist_ok=True)
+            torch.save(unwrapped(self.network).state_dict(), self._save_to)
+        self._end()
+
+    @hook
+    def _begin_batch(self, index: int) -> None:
+        self._end_left_batch()
+        self.begin_batch(index)
+
+    def _end_left_batch(self) -> None:
+        """A loop over batches was left by `break`: the last of them ended then."""
+        if self.batch is not None and self._left_at:
+            self.batch.done(ago=perf_counter() - self._left_at)
+            self.batch, self._left_at = None, 0.0
+
+    @hook
+    def _end_batch(self) -> None:
+        self.end_batch({})
+
+    @hook
+    def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:
+        found.append(self.begin_evaluation(name=name, using=self.data("test"), **values))
+
+    def _on_step(self, optimizer: Any, given: Any, named: Any) -> None:
+        """Before an optimizer's step: what it is about to use is in force."""
+        self._look_at_step()
+
+    @hook
+    def _look_at_step(self) -> None:
+        if self._coming is not None:
+            self.open_epoch()
+        elif self.watches_batches:
+            self.look()
+
+
+def _by_name(given: Any) -> dict[str, Any]:
+    """One or several, by name: the only one has none, of several each has its own or its number."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    several = list(given) if isinstance(given, (list, tuple)) else [given]
+    return {"": several[0]} if len(several) == 1 else {f"optimizer_{n}": one for n, one in enumerate(several, 1)}
+
+
+def _is_lazy(network: Any) -> bool:
+    return any(isinstance(one, torch.nn.parameter.UninitializedTensorMixin) for one in network.parameters())

@@ -1,0 +1,74 @@
+"""Hyperparameters under watch: which are kept, which changed by more than rounding, and how a float is written."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+CLOSE = 1e-6
+"""Two values that differ by less than this part of them are the same: frameworks keep rates in 32 bits."""
+ROUNDING = 1.2e-7
+"""How much of a value 32 bits may round off."""
+LARGEST = 3.4e38
+"""More than 32 bits hold."""
+SAME = {"optimizer_name": "optimizer", "num_epochs": "epochs", "decay": "weight_decay", "lr": "learning_rate"}
+"""Keras-Prov's names of hyperparameters, where ours differ."""
+
+
+class Selection:
+    """Which hyperparameters are recorded: all, or those that a mapping such as {"LEARNING_RATE": True} says yes to."""
+
+    def __init__(self, said: Mapping[str, bool] | None = None) -> None:
+        self.names: set[str] | None = None
+        if said is not None:
+            self.names = {SAME.get(name.lower(), name.lower()) for name, wanted in said.items() if wanted}
+
+    def keeps(self, name: str) -> bool:
+        """Whether it is one of those; of several optimizers or groups, each one's goes by the bare name too."""
+        return self.names is None or name.lower() in self.names or name.rpartition(".")[2].lower() in self.names
+
+    def of(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of some values that are kept."""
+        return {name: value for name, value in values.items() if self.keeps(name)}
+
+
+class Watch:
+    """Hyperparameters as they were last told; `changes` gives what differs now, and remembers it."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = dict(values)
+
+    def changes(self, now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """Old and new of each that has changed; one that was not there before is no change."""
+        found = {}
+        for name, new in now.items():
+            old = self.values.get(name)
+            if old is not None and new is not None and not is_same(old, new):
+                found[name] = old, new
+                self.values[name] = new
+        return found
+
+
+def is_same(old: Any, new: Any) -> bool:
+    """Whether two values are the same; numbers, up to rounding."""
+    if isinstance(old, (tuple, list)) and isinstance(new, (tuple, list)):
+        return len(old) == len(new) and all(is_same(*pair) for pair in zip(old, new, strict=True))
+    try:
+        old_number, new_number = float(old), float(new)
+    except (TypeError, ValueError):
+        return bool(old == new)
+    if math.isnan(old_number) or math.isnan(new_number):
+        return math.isnan(old_number) and math.isnan(new_number)
+    return math.isclose(old_number, new_number, rel_tol=CLOSE)
+
+
+def as_written(value: Any) -> Any:
+    """A float that came through 32 bits as one would write it: 0.001, not 0.0010000000474974513."""
+    if not isinstance(value, float) or not math.isfinite(value) or abs(value) > LARGEST:
+        return value
+    if struct.unpack("f", struct.pack("f", value))[0] != value:
+        return value
+    written = (float(f"{value:.{digits}g}") for digits in range(1, 17))
+    return next((short for short in written if math.isclose(short, value, rel_tol=ROUNDING)), value)

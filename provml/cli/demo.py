@@ -1,0 +1,60 @@
+"""The command demo: trainings for real, recorded, validated and asked."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from provml.cli.door import with_home
+from provml.resources import default_home
+
+FRAMEWORKS = ("keras", "torch", "sklearn")
+
+
+@click.command()
+@click.option("--framework", type=click.Choice(FRAMEWORKS), help="Train with this framework instead of plain Python.")
+@with_home
+def demo(framework: str | None, home: Path | None) -> None:
+    """Train a small network in several settings, and ask what happened.
+
+    Six real trainings are recorded (one of them fails), validated, and asked the eight questions of the DNNProv paper.
+    Nothing but provml is needed; run again, it adds to what is there.
+    """
+    from provml.demo import framework as frameworks
+    from provml.demo import tour, trial
+
+    folder = (home or default_home()).absolute()
+    model, train, besides = frameworks.way(framework)
+    new: list[str] = []
+    share = trial.EPOCHS + 1
+    with click.progressbar(
+        length=share * len(trial.TRIALS), label="training", file=sys.stderr, item_show_func=_shown
+    ) as bar:
+        for number, setting in enumerate(trial.TRIALS, start=1):
+            try:
+                for run in train(setting, folder):
+                    if run not in new:
+                        new.append(run)
+                    bar.update(1, setting.name)
+            except trial.Hopeless:
+                pass  # the run is recorded as FAILED with this error, which is what it is here for
+            bar.update(number * share - bar.pos, setting.name)
+    option = f" --home {shlex.quote(str(home))}" if home else ""
+    holds = tour.show(folder, model, new, click.echo, besides=besides, option=option)
+    click.echo(
+        f"\nNext       provml runs{option} · provml show latest{option} · provml ask --list{option}\n"
+        f"           provml ask q3 --model {model} --plot{option}\n"
+        "           record a training of yours: docs/recorder.md, with Keras, PyTorch, scikit-learn …: docs/capture.md"
+    )
+    if not holds:
+        sys.exit(1)
+
+
+def _shown(name: str | None) -> str:
+    return name or ""
+
+
+COMMANDS = (demo,)

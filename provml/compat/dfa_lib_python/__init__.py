@@ -1,0 +1,46 @@
+"""The classes and calls of dfa-lib-python (DfAnalyzer, DNNProv, CNNProv, DLProv), recording into provml.
+
+Change `dfa_lib_python` to `provml.compat.dfa_lib_python` in the imports of a script; the rest of it stays. A dataflow
+is the workflow, each execution of it a run: transformations that train, adapt, test, filter and split are told as such,
+any other as a step. Nothing is sent over a network; the run's home is that of any other run.
+"""
+
+from provml.compat.dfa_lib_python.attribute import Attribute
+from provml.compat.dfa_lib_python.attribute_type import AttributeType
+from provml.compat.dfa_lib_python.dataflow import Dataflow
+from provml.compat.dfa_lib_python.dataset import DataSet
+from provml.compat.dfa_lib_python.dependency import Dependency
+from provml.compat.dfa_lib_python.element import Element
+from provml.compat.dfa_lib_python.extractor import Extractor
+from provml.compat.dfa_lib_python.extractor_cartridge import ExtractorCartridge
+from provml.compat.dfa_lib_python.extractor_extension import ExtractorExtension
+from provml.compat.dfa_lib_python.file import File
+from provml.compat.dfa_lib_python.method_type import MethodType
+from provml.compat.dfa_lib_python.performance import Performance
+from provml.compat.dfa_lib_python.program import Program
+from provml.compat.dfa_lib_python.set import Set
+from provml.compat.dfa_lib_python.set_type import SetType
+from provml.compat.dfa_lib_python.task import Task
+from provml.compat.dfa_lib_python.task_status import TaskStatus
+from provml.compat.dfa_lib_python.transformation import Transformation
+
+__all__ = [
+    "Attribute",
+    "AttributeType",
+    "DataSet",
+    "Dataflow",
+    "Dependency",
+    "Element",
+    "Extractor",
+    "ExtractorCartridge",
+    "ExtractorExtension",
+    "File",
+    "MethodType",
+    "Performance",
+    "Program",
+    "Set",
+    "SetType",
+    "Task",
+    "TaskStatus",
+    "Transformation",
+]

@@ -1,0 +1,19 @@
+"""A data set: rows of one of a transformation's sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from provml.compat.dfa_lib_python.element import Element
+from provml.compat.dfa_lib_python.provenance_object import ProvenanceObject, expect_all
+
+
+class DataSet(ProvenanceObject):
+    """Rows of the set that has this tag."""
+
+    def __init__(self, tag: str, elements: list[Element]) -> None:
+        super().__init__(tag)
+        self.elements: list[Element] = expect_all(self, "elements", elements, Element)
+
+    def _said(self) -> dict[str, Any]:
+        return {"tag": self._tag, "elements": [one.values for one in self.elements]}

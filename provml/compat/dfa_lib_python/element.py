@@ -1,0 +1,22 @@
+"""An element: a row of a set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from provml.errors import WrongType
+
+
+class Element:
+    """A row: values in the order of the set's attributes."""
+
+    def __init__(self, values: list[Any]) -> None:
+        if not isinstance(values, (list, tuple)):
+            advice = "Give a list, as in Element([0.1, 3])."
+            raise WrongType("Element", "values", values, "a list of values", advice)
+        self.held = list(values)
+
+    @property
+    def values(self) -> list[str]:
+        """The values as text; what is recorded are the values themselves."""
+        return [str(value) for value in self.held]

@@ -1,0 +1,319 @@
+"""A function as a step: each call is recorded with what it used, its parameters and what it produced.
+
+`@run.step` takes what it can tell by itself: arguments that are data of the run are used, plain ones are parameters,
+and data, paths and arrays that come back are produced. The rest is said by the name of a parameter: `using="source"`
+for a path or an array that is used, `producing="target"` for the path that the function writes to. What the function
+gives, raises or yields is what it would give, raise or yield without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from provml.content import Data, text
+from provml.environment import is_secret
+from provml.event import Produced
+from provml.sections import Stage, Step
+from provml.values import PLAIN, plain
+
+if TYPE_CHECKING:
+    import inspect
+
+    from provml.recorder import Recorder
+
+F = TypeVar("F", bound=Callable[..., Any])
+LEARNING = ("training", "validation", "evaluation")
+KINDS = (*LEARNING, "preparation", "filter", "curation", "split", "extraction", "step")
+LONGEST = 1000
+"""A text with more characters, or a list with more items, is a document or data rather than a parameter."""
+
+
+def make(run: Recorder, what: Any = None, **said: Any) -> Any:
+    """A step that has a name; of a function, the same function with its calls recorded; of nothing, what does that."""
+    if isinstance(what, str):
+        return Step(run, "step", what, said.pop("using", ()), said, said.pop("by", ""))
+    way = Way(run, **said)
+    if what is None:
+        return way.recorded
+    if not callable(what):
+        raise TypeError(f"run.step takes a name or a function, not {what!r}")
+    return way.recorded(what)
+
+
+class Way:
+    """How the calls of a function are recorded."""
+
+    def __init__(
+        self,
+        run: Recorder,
+        *,
+        named: str = "",
+        kind: str = "step",
+        using: str | Data | Iterable[str | Data] = (),
+        producing: str | Iterable[str] = (),
+        role: str = "",
+        by: str = "",
+        **values: Any,
+    ) -> None:
+        if kind not in KINDS:
+            raise ValueError(f"kind is one of {', '.join(KINDS)}, not {kind!r}")
+        self.run = run
+        self.named = named
+        self.kind = kind
+        self.using = _several(using)
+        self.producing = [str(name) for name in _several(producing)]
+        self.role = role
+        self.by = by
+        self.values = values
+
+    def recorded(self, function: F) -> F:
+        """The same function, each call of which is a step."""
+        import inspect  # which takes its time: only who decorates needs it
+
+        if isinstance(function, (staticmethod, classmethod)):
+            return type(function)(self.recorded(function.__func__))
+        if not callable(function):
+            raise TypeError(f"run.step records a function, not {function!r}")
+        signature = self._signature(function)
+        around: Callable[..., Any]
+        if inspect.isasyncgenfunction(function):
+
+            async def around(*given: Any, **named: Any) -> AsyncGenerator[Any, Any]:
+                call = Call(self, function, signature, given, named)
+                source = function(*given, **named)
+                sent = thrown = None
+                try:
+                    while True:
+                        try:
+                            item = await (source.asend(sent) if thrown is None else source.athrow(thrown))
+                        except StopAsyncIteration:
+                            break
+                        call.gave(item, whole=False)
+                        sent = thrown = None
+                        try:
+                            sent = yield item
+                        except GeneratorExit:
+                            await source.aclose()
+                            raise
+                        except BaseException as error:
+                            thrown = error
+                except BaseException as error:
+                    call.ended(error)
+                    raise
+                call.ended()
+
+        elif inspect.iscoroutinefunction(function):
+
+            async def around(*given: Any, **named: Any) -> Any:
+                call = Call(self, function, signature, given, named)
+                try:
+                    result = await function(*given, **named)
+                except BaseException as error:
+                    call.ended(error)
+                    raise
+                call.gave(result)
+                call.ended()
+                return result
+
+        elif inspect.isgeneratorfunction(function):
+
+            def around(*given: Any, **named: Any) -> Generator[Any, Any, Any]:
+                call = Call(self, function, signature, given, named)
+                try:
+                    result = yield from _seen(function(*given, **named), call)
+                except BaseException as error:
+                    call.ended(error)
+                    raise
+                call.gave(result)
+                call.ended()
+                return result
+
+        else:
+
+            def around(*given: Any, **named: Any) -> Any:
+                call = Call(self, function, signature, given, named)
+                try:
+                    result = function(*given, **named)
+                except BaseException as error:
+                    call.ended(error)
+                    raise
+                call.gave(result)
+                call.ended()
+                return result
+
+        return functools.wraps(function)(around)  # type: ignore[return-value]
+
+    def _signature(self, function: Callable[..., Any]) -> inspect.Signature | None:
+        """The function's signature, if it has one; the names that were said must be those of its parameters."""
+        import inspect
+
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):  # some that are written in C
+            signature = None
+        known = signature.parameters if signature is not None else {}
+        free = any(one.kind is one.VAR_KEYWORD for one in known.values())
+        for name in (*(one for one in self.using if isinstance(one, str)), *self.producing):
+            if name not in known and not free:
+                raise ValueError(f"{_name(function)} has no parameter {name!r}; it has {', '.join(known) or 'none'}")
+        return signature
+
+
+class Call:
+    """One call, from its beginning to its end. What goes wrong in here is a fault of capture, never the call's."""
+
+    def __init__(
+        self,
+        way: Way,
+        function: Callable[..., Any],
+        signature: inspect.Signature | None,
+        given: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> None:
+        self.way = way
+        self.step: Step | None = None
+        self.used: list[Data] = []
+        self.targets: list[Any] = []
+        run = way.run
+        if run.off:
+            return
+        try:
+            bound = _bound(signature, given, named)
+            self.targets = [bound[name] for name in way.producing if bound.get(name) is not None]
+            self.used = list(self._inputs(bound))
+            data = {*way.producing, *map(str, way.using)}
+            values = {name: value for name, value in bound.items() if _is_parameter(name, value) and name not in data}
+            title = way.named or _name(function)
+            said = (run, way.kind, title, self.used, {**values, **way.values}, way.by)
+            self.step = Stage(*said) if way.kind in LEARNING else Step(*said)
+        except Exception as error:
+            run.fault(error)
+
+    def _inputs(self, bound: dict[str, Any]) -> Iterator[Data]:
+        """The data among the arguments, and what was said to be data."""
+        said = [one for one in self.way.using if isinstance(one, str)]
+        yield from (one for one in self.way.using if isinstance(one, Data))
+        for name, value in bound.items():
+            if name in said:
+                for one in _parts(value):
+                    yield one if isinstance(one, Data) else self.way.run.dataset(one, name=_title(one, name))
+            else:
+                yield from (one for one in _parts(value) if isinstance(one, Data))
+
+    def gave(self, result: Any, *, whole: bool = True) -> None:
+        """It returned or, if not `whole`, yielded something: what is data of it was produced."""
+        if self.step is None:
+            return
+        try:
+            for one in _parts(result):
+                if isinstance(one, Data):
+                    if one.ref and not any(one is known for known in self.used):
+                        self._tell_produced(one)
+                elif isinstance(one, os.PathLike) or (whole and _is_array(one)):
+                    self._produced(one, _title(one, self.way.named or self.step.at.partition("@")[0]))
+        except Exception as error:
+            self.way.run.fault(error)
+
+    def _tell_produced(self, data: Data) -> None:
+        assert self.step is not None
+        self.way.run.tell(Produced(self.step.at, data.ref))
+
+    def _produced(self, source: Any, title: str) -> None:
+        assert self.step is not None
+        kind = "model" if self.way.kind == "training" else "dataset"
+        self.step.produced(source, name="" if kind == "model" else title, role=self.way.role, kind=kind)
+
+    def ended(self, error: BaseException | None = None) -> None:
+        """It ended, by an error or by none; what it was to write is there now."""
+        if self.step is None:
+            return
+        try:
+            if error is None:
+                for target in self.targets:
+                    for one in _parts(target):
+                        self._produced(one, _title(one, ""))
+            self.step.done(error=error)
+        except Exception as fault:
+            self.way.run.fault(fault)
+
+
+def _seen(source: Generator[Any, Any, Any], call: Call) -> Generator[Any, Any, Any]:
+    """A generator, with what it yields seen; what is sent and thrown in reaches it."""
+    sent = thrown = None
+    while True:
+        try:
+            item = source.throw(thrown) if thrown is not None else source.send(sent)
+        except StopIteration as stop:
+            return stop.value
+        call.gave(item, whole=False)
+        sent = thrown = None
+        try:
+            sent = yield item
+        except GeneratorExit:
+            source.close()
+            raise
+        except BaseException as error:
+            thrown = error
+
+
+def _bound(signature: inspect.Signature | None, given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by the names of the parameters, defaults among them; `self` and `cls` are left out."""
+    if signature is None:
+        return dict(named)
+    try:
+        bound = signature.bind(*given, **named)
+    except TypeError:  # the call itself will say so
+        return dict(named)
+    bound.apply_defaults()
+    found: dict[str, Any] = {}
+    for place, (name, value) in enumerate(bound.arguments.items()):
+        one = signature.parameters[name]
+        if one.kind is one.VAR_KEYWORD:
+            found |= value
+        elif one.kind is one.VAR_POSITIONAL:
+            found |= {name: value} if value else {}
+        elif place or name not in ("self", "cls"):
+            found[name] = value
+    return found
+
+
+def _is_parameter(name: str, value: Any) -> bool:
+    """Whether an argument is plain enough to be a parameter, and no secret."""
+    if is_secret(name) or (isinstance(value, str) and len(value) > LONGEST):
+        return False
+    if isinstance(value, (list, tuple, dict)):
+        inside = value.values() if isinstance(value, dict) else value
+        return 0 < len(value) <= LONGEST and all(plain(one).__class__ in PLAIN for one in inside)
+    return plain(value).__class__ in PLAIN
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A value, or those inside a list, a tuple or a mapping."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _parts(one) if isinstance(one, (list, tuple, dict)) else (one,)
+    else:
+        yield value
+
+
+def _is_array(value: Any) -> bool:
+    """Whether it is an array of some dimensions, which is known by its content."""
+    return hasattr(value, "tobytes") and bool(getattr(value, "shape", ()))
+
+
+def _title(value: Any, name: str) -> str:
+    """A file has its own name; what has none, that of the parameter or the function."""
+    return "" if isinstance(value, (str, os.PathLike)) else text(name)
+
+
+def _several(given: Any) -> list[Any]:
+    return [given] if isinstance(given, (str, Data)) else list(given)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", "") or type(function).__name__)

@@ -1,0 +1,136 @@
+"""A query in a process of its own, which can be ended: Oxigraph itself cannot stop a query once it runs.
+
+The process reads a copy of the index (hard links where it is on the disk), takes no more time and memory than it is
+given, and writes what it found to a pipe. This file is also what that process runs, so it imports only what that needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyoxigraph as ox
+
+FAILED = 3
+"""How the process ends where the engine refused the query; what it said is on its error stream."""
+TRIPLES = b"T"
+"""The first byte of what it writes, where these are triples; else results, as JSON."""
+
+
+def ask(
+    store: ox.Store, folder: Path | None, sparql: str, prefixes: dict[str, str], timeout: float, memory: int
+) -> Any:
+    """What a store answers within so many seconds and bytes; `folder` is where its index is, if it is on the disk.
+
+    TimeoutError, MemoryError, or ValueError with what the engine said.
+    """
+    place = Path(tempfile.mkdtemp(prefix="reader-", dir=folder))
+    try:
+        return _asked(_copy(store, place, on_disk=folder is not None), sparql, prefixes, timeout, memory)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def half() -> int:
+    """Half of the memory of this machine, in bytes; 0, which is no bound, where that is not known."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
+def _copy(store: ox.Store, place: Path, *, on_disk: bool) -> Path:
+    """A copy of what a store holds now."""
+    import pyoxigraph as ox
+
+    if on_disk:
+        store.backup(str(place / "store"))
+        return place / "store"
+    store.dump(str(place / "all.nq"), format=ox.RdfFormat.N_QUADS)
+    return place / "all.nq"
+
+
+def _asked(copy: Path, sparql: str, prefixes: dict[str, str], timeout: float, memory: int) -> Any:
+    import pyoxigraph as ox
+
+    path = os.pathsep.join(part for part in sys.path if part)
+    process = subprocess.Popen(
+        [sys.executable, "-P", __file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    try:
+        found, said = process.communicate(pickle.dumps((str(copy), sparql, prefixes, timeout, memory)), timeout)
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
+    finally:  # also where the user lost patience
+        if process.poll() is None:
+            process.kill()
+        with contextlib.suppress(ValueError):
+            process.communicate()
+    if process.returncode in (-signal.SIGABRT, -signal.SIGSEGV) or b"MemoryError" in said:
+        raise MemoryError
+    if process.returncode:  # the last line is what a process that fails otherwise has to say
+        text = said.decode(errors="replace")
+        raise ValueError(text if process.returncode == FAILED else text.strip().rpartition("\n")[2])
+    kind, found = found[:1], found[1:]
+    if kind == TRIPLES:
+        return [quad.triple for quad in ox.parse(found, format=ox.RdfFormat.N_TRIPLES)]
+    return ox.parse_query_results(found, format=ox.QueryResultsFormat.JSON)
+
+
+def _serve() -> None:
+    """What the process does."""
+    copy, sparql, prefixes, timeout, memory = pickle.load(sys.stdin.buffer)
+    _bound(timeout, memory)
+    import pyoxigraph as ox
+
+    out = sys.stdout.buffer
+    try:
+        if copy.endswith(".nq"):
+            store = ox.Store()
+            store.bulk_load(path=copy, format=ox.RdfFormat.N_QUADS, lenient=True)
+        else:
+            store = ox.Store(copy)
+        answer = store.query(sparql, prefixes=prefixes)
+        if isinstance(answer, ox.QueryTriples):
+            out.write(TRIPLES)
+            answer.serialize(out, format=ox.RdfFormat.N_TRIPLES)
+        else:
+            out.write(b"R")
+            answer.serialize(out, format=ox.QueryResultsFormat.JSON)
+        out.flush()
+    except (SyntaxError, RuntimeError, OSError, ValueError) as error:
+        sys.stderr.write(str(error))
+        sys.stderr.flush()
+        os._exit(FAILED)
+    os._exit(0)  # nothing is kept, so nothing has to be closed
+
+
+def _bound(timeout: float, memory: int) -> None:
+    """Bounds that the system keeps, also where the asking process is gone."""
+    try:
+        import resource
+    except ImportError:  # Windows has none: there only the time is bounded, by the asking process
+        return
+    seconds = math.ceil(2 * timeout) + 5
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    if memory:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    _serve()

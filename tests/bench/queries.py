@@ -1,0 +1,233 @@
+"""Questions on an index of the disk, next to DuckDB over flat tables and to SPARQL that adds up batches, in one run.
+
+    python tests/bench/queries.py [--scale 0.01 0.1 1] [--repeat 15] [--keep FOLDER]
+
+The data is that of `index.py`. Each question runs as bound SPARQL on the opened index, rows taken into Python; the
+first run, which warms the caches, is not counted, and the median of the others is shown, by wall and by CPU. l5, l6 and
+l7 are asked for the slices of one workflow of the eight, and `all` for those of all. The limit is DuckDB over tables of
+the same data, flat and in memory. The naive way is the paper's: it adds up batches, where the catalog reads what was
+rolled up when an epoch ended. Growth compares with the scale before. Nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from index import load_journals, record
+
+RUN = "https://w3id.org/provml/run/"
+MODEL = {"model": "seismic"}
+ONE, ALL = {"from": 300, "to": 399}, {"from": 0, "to": 1_000_000}
+TO_REACH = {"l1": 2, "l4": 100, "l5": 100, "l7 all": 2000, **{f"q{number}": 50 for number in range(1, 9)}}
+PREFIXES = """
+PREFIX prov:     <http://www.w3.org/ns/prov#>
+PREFIX provlake: <https://w3id.org/provlake#>
+PREFIX provml:   <https://w3id.org/provml#>
+PREFIX rdfs:     <http://www.w3.org/2000/01/rdf-schema#>
+"""
+NAIVE = {
+    "l4": """
+SELECT ?training ?epoch (COUNT(?batch) AS ?batches) (AVG(?s) AS ?mean) (MIN(?s) AS ?least) (MAX(?s) AS ?most) WHERE {
+  ?training a provml:TrainingExecution ; prov:used <DATASET> .
+  ?section provml:wasSectionOf ?training ; provml:sectionIndex ?epoch .
+  ?batch provml:wasSectionOf ?section ; provml:elapsedSeconds ?s .
+} GROUP BY ?training ?epoch ORDER BY ?training ?epoch""",
+    "l5": """
+SELECT ?training ?epoch ?measure (MIN(?v) AS ?value) (AVG(?s) AS ?mean) WHERE {
+  ?step prov:used ?low , ?high .
+  ?low prov:value ?begins ; provlake:wasDerivedFromAttribute/rdfs:label "first_slice" .
+  ?high prov:value ?ends ; provlake:wasDerivedFromAttribute/rdfs:label "last_slice" .
+  FILTER(?begins >= 300 && ?ends <= 399)
+  ?dataset prov:wasGeneratedBy ?step .
+  ?training a provml:TrainingExecution ; prov:used ?dataset .
+  ?section provml:wasSectionOf ?training ; provml:sectionIndex ?epoch .
+  ?evaluation prov:wasGeneratedBy ?section ; a provml:ModelEvaluation ; prov:value ?v ;
+              provlake:wasDerivedFromAttribute/rdfs:label ?measure .
+  ?batch provml:wasSectionOf ?section ; provml:elapsedSeconds ?s .
+} GROUP BY ?training ?epoch ?measure ORDER BY ?training ?epoch ?measure""",
+}
+TABLES = {
+    "epochs": """
+SELECT ?training ?dataset ?begins ?ends ?section ?epoch WHERE {
+  ?low prov:value ?begins ; provlake:wasDerivedFromAttribute/rdfs:label "first_slice" .
+  ?step prov:used ?low , ?high .
+  ?high prov:value ?ends ; provlake:wasDerivedFromAttribute/rdfs:label "last_slice" .
+  ?dataset prov:wasGeneratedBy ?step .
+  ?training prov:used ?dataset ; a provml:TrainingExecution .
+  ?section provml:wasSectionOf ?training ; provml:sectionIndex ?epoch .
+}""",
+    "measures": """
+SELECT ?section ?name ?value WHERE {
+  ?section a provml:TrainingSectionExecution .
+  ?held prov:wasGeneratedBy ?section ; a provml:ModelEvaluation ; prov:value ?value ;
+        provlake:wasDerivedFromAttribute/rdfs:label ?name .
+}""",
+    "validations": """
+SELECT ?section ?name ?value WHERE {
+  ?twin a provml:ValidationSectionExecution ; prov:wasInformedBy ?section .
+  ?held prov:wasGeneratedBy ?twin ; a provml:ModelEvaluation ; prov:value ?value ;
+        provlake:wasDerivedFromAttribute/rdfs:label ?name .
+}""",
+    "settings": """
+SELECT ?section ?name ?value WHERE {
+  ?section provml:hyperparameterInForce ?held .
+  ?held provlake:wasDerivedFromAttribute/rdfs:label ?name ; prov:value ?v .
+  BIND(STR(?v) AS ?value)
+}""",
+    "batches": """
+SELECT ?section ?seconds ?loss WHERE {
+  ?section a provml:TrainingSectionExecution .
+  ?batch provml:wasSectionOf ?section ; provml:elapsedSeconds ?seconds .
+  ?held prov:wasGeneratedBy ?batch ; prov:value ?loss .
+}""",
+}
+FLAT = {
+    "l4": """
+SELECT training, epoch, count(*), avg(seconds), min(seconds), max(seconds)
+FROM epochs JOIN batches USING (section) WHERE dataset = 'DATASET' GROUP BY ALL ORDER BY ALL""",
+    "l5": """
+SELECT dataset, training, epoch, mean, name, value
+FROM epochs JOIN measures USING (section)
+LEFT JOIN (SELECT section, avg(seconds) AS mean FROM batches GROUP BY section) USING (section)
+WHERE begins >= FROM AND ends <= TO ORDER BY ALL""",
+    "l7": """
+WITH pairs AS (
+  SELECT section, 'h' AS kind, name || '=' || value AS pair FROM settings
+  UNION SELECT section, 'm', name || '=' || value FROM measures
+  UNION SELECT section, 'v', name || '=' || value FROM validations
+)
+SELECT training, epoch, (SELECT min(loss) FROM batches b WHERE b.section = e.section) AS least,
+       string_agg(pair, ', ' ORDER BY pair) FILTER (kind = 'h'),
+       string_agg(pair, ', ' ORDER BY pair) FILTER (kind = 'm'),
+       string_agg(pair, ', ' ORDER BY pair) FILTER (kind = 'v')
+FROM epochs e JOIN pairs USING (section)
+WHERE begins >= FROM AND ends <= TO GROUP BY training, epoch, e.section ORDER BY least""",
+}
+
+
+def cases(store: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+    """What is asked, by the name that it is shown under."""
+    model = f"{RUN}workflow-3/data/"
+    models = store.query(PREFIXES + "SELECT ?model { ?model a provml:Model ; prov:wasGeneratedBy ?epoch }")
+    one = min(str(row[0].value) for row in models if row[0].value.startswith(model))
+    dataset = next(iter(store.query(PREFIXES + data_of("workflow-3"))))[0].value
+    run = {"run": f"{RUN}workflow-3"}
+    asked: dict[str, tuple[str, dict[str, Any]]] = {"q1": ("q1", {**MODEL, "epoch": 2})}
+    asked |= {f"q{number}": (f"q{number}", MODEL) for number in range(2, 9)}
+    asked["q7"] = ("q7", {**MODEL, "hyperparameter": "learning_rate", "value": 0.004})
+    asked |= {"l1": ("l1", {"model": one}), "l2": ("l2", {"model": one})}
+    asked |= {"l3": ("l3", {"dataset": dataset}), "l4": ("l4", {"dataset": dataset})}
+    for name in ("l5", "l6", "l7"):
+        asked |= {name: (name, ONE), f"{name} all": (name, ALL)}
+    asked |= {f"h{number}": (f"h{number}", {**MODEL, **run}) for number in range(1, 7)}
+    asked |= {"b3": ("b3", {"model": one}), "b5": ("b5", {"dataset": dataset}), "b10": ("b10", {})}
+    return asked
+
+
+def data_of(run: str) -> str:
+    """A query for the training set of a run."""
+    return (
+        "SELECT ?dataset { ?training a provml:TrainingExecution ; prov:qualifiedUsage/prov:entity ?dataset "
+        f"FILTER(STRSTARTS(STR(?training), '{RUN}{run}/')) }}"
+    )
+
+
+def median(ask: Callable[[], list[Any]], repeat: int) -> tuple[float, float, int]:
+    """The median of wall and CPU milliseconds, and how many rows there are."""
+    rows = ask()
+    walls, cpus = [], []
+    for _ in range(repeat):
+        wall, cpu = time.perf_counter(), time.process_time()
+        ask()
+        walls.append((time.perf_counter() - wall) * 1000)
+        cpus.append((time.process_time() - cpu) * 1000)
+        if sum(walls) > 20_000:
+            break
+    return statistics.median(walls), statistics.median(cpus), len(rows)
+
+
+def flat(store: Any) -> Any:
+    """The same data as flat tables of DuckDB, in memory."""
+    import duckdb
+    import pandas
+
+    tables = duckdb.connect()
+    for name, query in TABLES.items():
+        found = store.query(PREFIXES + query)
+        columns = [variable.value for variable in found.variables]
+        rows = [[_plain(node) for node in row] for row in found]
+        frame = pandas.DataFrame(rows, columns=columns)
+        tables.register("frame", frame)
+        tables.execute(f"CREATE TABLE {name} AS SELECT * FROM frame")
+        tables.unregister("frame")
+    return tables
+
+
+def _plain(node: Any) -> Any:
+    kind = getattr(getattr(node, "datatype", None), "value", "").rpartition("#")[2]
+    return float(node.value) if kind == "double" else int(node.value) if kind == "integer" else node.value
+
+
+def opened(home: Path, scale: float) -> Any:
+    """The index of the data of one scale, made where it is not there."""
+    import pyoxigraph as ox
+
+    if not (home / "runs").is_dir():
+        record(home, scale)
+    load_journals(home)
+    return ox.Store.read_only(str(home / "index" / "store"))
+
+
+def show(store: Any, scale: float, repeat: int, before: dict[str, float]) -> dict[str, float]:
+    """Print the figures of one scale; the CPU milliseconds of each question."""
+    from provml.catalog import Catalog
+
+    catalog = Catalog()
+    asked = cases(store)
+    dataset = asked["l4"][1]["dataset"]
+    tables = flat(store)
+    took: dict[str, float] = {"triples": float(len(store))}
+    print(f"\nscale {scale:g}: {len(store):,} triples")
+    print(f"{'':8}{'rows':>7}{'wall ms':>10}{'CPU ms':>10}{'to reach':>10}{'growth':>8}  next to")
+    for name, (question, values) in asked.items():
+        text = catalog[question].bind(values)
+        wall, cpu, rows = median(lambda text=text: list(store.query(text)), repeat)
+        took[name] = cpu
+        grown = f"{cpu / before[name]:.1f}" if name in before else ""
+        slices = ALL if name.endswith(" all") else ONE
+        beside = []
+        if question in FLAT:
+            sql = FLAT[question].replace("FROM AND", f"{slices['from']} AND").replace("<= TO", f"<= {slices['to']}")
+            sql = sql.replace("DATASET", dataset)
+            limit = median(lambda sql=sql: tables.execute(sql).fetchall(), repeat)
+            beside.append(f"DuckDB {limit[1]:.1f} ms CPU ({limit[2]} rows): {cpu / limit[1]:.1f} times that")
+        if name in NAIVE:
+            naive = median(lambda name=name: list(store.query(PREFIXES + NAIVE[name].replace("DATASET", dataset))), 1)
+            beside.append(f"naive {naive[1]:,.0f} ms CPU ({naive[2]} rows): {naive[1] / cpu:.0f} times slower")
+        print(f"{name:8}{rows:7}{wall:10.2f}{cpu:10.2f}{TO_REACH.get(name, ''):>10}{grown:>8}  {'; '.join(beside)}")
+    if before:
+        print(f"triples  {took['triples'] / before['triples']:.1f} times those of the scale before")
+    return took
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--scale", type=float, nargs="+", default=[0.01, 0.1])
+    parser.add_argument("--repeat", type=int, default=15)
+    parser.add_argument("--keep", type=Path, help="a folder for the data, taken up again if it is there")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        before: dict[str, float] = {}
+        for scale in options.scale:
+            folder = (options.keep or Path(temporary)) / f"{scale:g}"
+            before = show(opened(folder / "home", scale), scale, options.repeat, before)
+
+
+if __name__ == "__main__":
+    main()

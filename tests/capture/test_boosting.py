@@ -1,0 +1,283 @@
+"""XGBoost and LightGBM, really trained: rounds, evaluated sets, schedules and early stops are recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import provml
+from capture.contract import Boom, CaptureContract, Told, adaptations, ask, by_epoch
+from capture.digits import digits
+from provml.lift.plan import direction_of
+from provml.recorder import Recorder
+
+xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed; `pip install 'provml[xgboost]'`")
+lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed; `pip install 'provml[lightgbm]'`")
+
+from provml.capture.lightgbm import Capture as LightGBMCapture  # noqa: E402  # it needs LightGBM
+from provml.capture.xgboost import Capture as XGBoostCapture  # noqa: E402  # it needs XGBoost
+
+DIGITS = digits()
+X, Y = DIGITS["training"]
+X_VALID, Y_VALID = DIGITS["validation"]
+X_TEST, Y_TEST = DIGITS["test"]
+RATES = [0.5, 0.5, 0.25, 0.25]
+XGB = {"objective": "multi:softprob", "num_class": 10, "eta": 0.5, "max_depth": 2, "nthread": 1, "seed": 3}
+LGB = {
+    "objective": "multiclass", "num_class": 10, "num_leaves": 4, "verbosity": -1, "num_threads": 1, "seed": 3,
+    "deterministic": True, "force_row_wise": True,
+}  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("PROVML_RUN", "PROVML_HOME", "PROVML_DISABLED"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "home"
+
+
+def settings(home: Path) -> dict[str, Any]:
+    return {"home": home, "strict": True, "capture_environment": False, "model": "digits"}
+
+
+def matrices() -> tuple[Any, Any]:
+    return xgboost.DMatrix(X, Y), xgboost.DMatrix(X_VALID, Y_VALID)
+
+
+def datasets() -> tuple[Any, Any]:
+    training = lightgbm.Dataset(X, Y)
+    return training, lightgbm.Dataset(X_VALID, Y_VALID, reference=training)
+
+
+class Breaks(xgboost.callback.TrainingCallback):
+    """A callback of the user's that raises in the middle."""
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        if epoch == 1:
+            raise Boom("in the middle")
+        return False
+
+
+class TestXGBoost(CaptureContract):
+    software = "xgboost"
+    section = "provml:RoundExecution"
+
+    @classmethod
+    def train(cls, run: Recorder | None, folder: Path, *, fails: bool = False) -> Told:
+        training, valid = matrices()
+        path, log = folder / "net.json", {}
+        capture = XGBoostCapture(run=run, save_model=path, data={"test": X_TEST}) if run is not None else None
+        callbacks = [xgboost.callback.LearningRateScheduler(RATES), *([capture] if capture else [])]
+        model = xgboost.train(
+            XGB, training, 4, evals=[(training, "train"), (valid, "valid")], evals_result=log, verbose_eval=False,
+            callbacks=[*callbacks, Breaks()] if fails else callbacks,
+        )  # fmt: skip
+        accuracy = float((model.predict(xgboost.DMatrix(X_TEST)).argmax(1) == Y_TEST).mean())
+        if capture:
+            with capture.evaluation() as test:
+                test.measured(accuracy=accuracy)
+            capture.finish()
+        return Told(
+            bytes(model.save_raw("json")),
+            {
+                "learning_rate": 0.5, "max_depth": 2, "objective": "multi:softprob", "num_boost_round": 4, "seed": 3,
+                "booster": "gbtree", "num_class": 10, "subsample": 1,
+            },
+            log["train"],
+            log["valid"],
+            [(4, "learning_rate", 0.5, 0.25, "LearningRateScheduler")],
+            evaluation={"accuracy": accuracy},
+            model=path if capture and path.exists() else None,
+        )  # fmt: skip
+
+
+def breaks(env: Any) -> None:
+    if env.iteration == 1:
+        raise Boom("in the middle")
+
+
+class TestLightGBM(CaptureContract):
+    software = "lightgbm"
+    section = "provml:RoundExecution"
+
+    @classmethod
+    def train(cls, run: Recorder | None, folder: Path, *, fails: bool = False) -> Told:
+        training, valid = datasets()
+        path, log = folder / "net.txt", {}
+        capture = LightGBMCapture(run=run, save_model=path, data={"test": X_TEST}) if run is not None else None
+        callbacks = [lightgbm.record_evaluation(log), lightgbm.reset_parameter(learning_rate=list(RATES))]
+        callbacks += [*(capture.callbacks if capture else ()), *([breaks] if fails else ())]
+        model = lightgbm.train(
+            LGB, training, 4, valid_sets=[training, valid], valid_names=["train", "valid"], callbacks=callbacks
+        )
+        accuracy = float((model.predict(X_TEST).argmax(1) == Y_TEST).mean())
+        if capture:
+            with capture.evaluation() as test:
+                test.measured(accuracy=accuracy)
+            capture.finish()
+        return Told(
+            model.model_to_string().encode(),
+            {"learning_rate": 0.5, "num_leaves": 4, "objective": "multiclass", "num_iterations": 4, "max_depth": -1},
+            dict(log["train"]),
+            dict(log["valid"]),
+            [(3, "learning_rate", 0.5, 0.25, "reset_parameter")],
+            evaluation={"accuracy": accuracy},
+            model=path if capture and path.exists() else None,
+        )
+
+
+@pytest.mark.parametrize(
+    ("measure", "direction"),
+    [("mlogloss", "minimize"), ("merror", "minimize"), ("l2", "minimize"), ("auc", "maximize"), ("ndcg", None)],
+)
+def test_the_measures_of_boosting_are_better_low_or_high(measure: str, direction: str | None):
+    assert direction_of(measure) == direction
+
+
+# ---- early stops
+
+
+def rounds(store: Any) -> list[int]:
+    found = ask(store, "SELECT ?i { ?r a provml:RoundExecution ; provml:sectionIndex ?i } ORDER BY ?i")
+    return [row[0] for row in found]
+
+
+def model_facts(store: Any) -> dict[str, Any]:
+    return dict(
+        ask(
+            store,
+            """SELECT ?name ?value { ?v a provml:ModelHyperparameterValue ; prov:value ?value ;
+               provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
+        )
+    )
+
+
+def test_an_early_stop_of_xgboost_adapts_the_number_of_rounds_and_names_the_best(home: Path):
+    training, valid = matrices()
+    path = home.parent / "best.json"
+    with XGBoostCapture("digits", save_model=path, **settings(home)) as capture:
+        stop = xgboost.callback.EarlyStopping(rounds=2, save_best=True)
+        best = xgboost.train(
+            {**XGB, "eta": 2.0}, training, 40, evals=[(valid, "valid")], callbacks=[capture, stop], verbose_eval=False
+        )
+    with provml.open(home) as store:
+        made = len(rounds(store))
+        assert made < 40
+        [(_, name, old, new, technique)] = adaptations(store)
+        assert (name, old, new, technique) == ("num_boost_round", 40, made, "early stopping")
+        facts = model_facts(store)
+        assert facts["best_round"] == best.num_boosted_rounds() == made - 2
+    assert xgboost.Booster(model_file=path).num_boosted_rounds() == best.num_boosted_rounds()
+
+
+def test_an_early_stop_of_lightgbm_adapts_the_number_of_rounds_and_names_the_best(home: Path):
+    training, valid = datasets()
+    with LightGBMCapture("digits", **settings(home)) as capture:
+        model = lightgbm.train(
+            {**LGB, "learning_rate": 2.0}, training, 40, valid_sets=[valid],
+            callbacks=[*capture.callbacks, lightgbm.early_stopping(2, verbose=False)],
+        )  # fmt: skip
+    with provml.open(home) as store:
+        made = len(rounds(store))
+        assert made < 40
+        [(_, name, old, new, technique)] = adaptations(store)
+        assert (name, old, new, technique) == ("num_iterations", 40, made, "early stopping")
+        assert model_facts(store)["best_round"] == model.best_iteration
+
+
+# ---- other ways to train
+
+
+def test_estimators_of_xgboost_take_the_capture_too(home: Path):
+    with XGBoostCapture("digits", **settings(home)) as capture:
+        model = xgboost.XGBClassifier(n_estimators=3, max_depth=2, n_jobs=1, callbacks=[capture])
+        model.fit(X, Y, eval_set=[(X, Y), (X_VALID, Y_VALID)], verbose=False)
+    with provml.open(home) as store:
+        assert rounds(store) == [1, 2, 3]
+        assert len(by_epoch(store, "provml:RoundExecution")["mlogloss"]) == 3  # the first set is the training's own
+        assert len(by_epoch(store, "provml:ValidationEpochExecution")["mlogloss"]) == 3
+        assert store.run("latest").status == "FINISHED"
+
+
+@pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")  # and what replaces it is new
+def test_estimators_of_lightgbm_take_the_capture_too(home: Path):
+    with LightGBMCapture("digits", **settings(home)) as capture:
+        model = lightgbm.LGBMClassifier(n_estimators=3, num_leaves=4, n_jobs=1, verbosity=-1)
+        model.fit(X, Y, eval_set=[(X_VALID, Y_VALID)], callbacks=capture.callbacks)
+    with provml.open(home) as store:
+        assert rounds(store) == [1, 2, 3]
+        assert len(by_epoch(store, "provml:ValidationEpochExecution")["multi_logloss"]) == 3
+
+
+def test_a_cross_validation_is_a_validation_with_the_means_of_its_folds(home: Path):
+    with XGBoostCapture("digits", **settings(home)) as capture:
+        told = xgboost.cv(XGB, matrices()[0], 3, nfold=3, callbacks=[capture], as_pandas=False, seed=1)
+    with provml.open(home) as store:
+        found = by_epoch(store, "provml:ValidationEpochExecution")
+        assert found["mlogloss"] == pytest.approx(told["test-mlogloss-mean"])
+        assert found["training_mlogloss"] == pytest.approx(told["train-mlogloss-mean"])
+        assert not ask(store, "SELECT ?t { ?t a provml:TrainingExecution }")
+
+
+def test_a_cross_validation_of_lightgbm_is_a_validation_too(home: Path):
+    with LightGBMCapture("digits", **settings(home)) as capture:
+        told = lightgbm.cv(LGB, datasets()[0], 3, nfold=3, callbacks=capture.callbacks, seed=1)
+    with provml.open(home) as store:
+        found = by_epoch(store, "provml:ValidationEpochExecution")
+        assert found["multi_logloss"] == pytest.approx(told["valid multi_logloss-mean"])
+
+
+def test_two_trainings_through_one_capture_are_two_stages(home: Path):
+    with LightGBMCapture("digits", **settings(home)) as capture:
+        for _ in range(2):
+            training, valid = datasets()
+            stop = lightgbm.early_stopping(2, verbose=False)
+            lightgbm.train(LGB, training, 2, valid_sets=[valid], callbacks=[*capture.callbacks, stop])
+    with provml.open(home) as store:
+        assert rounds(store) == [1, 1, 2, 2]
+        statuses = ask(store, "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s }")
+        assert statuses == [("FINISHED",), ("FINISHED",)]
+
+
+def test_sets_that_are_evaluated_beside_are_stages_of_their_own(home: Path):
+    training, valid = matrices()
+    other = xgboost.DMatrix(X_TEST, Y_TEST)
+    with XGBoostCapture("digits", **settings(home)) as capture:
+        xgboost.train(
+            XGB, training, 2, evals=[(valid, "valid"), (other, "other")], callbacks=[capture], verbose_eval=False
+        )
+    with provml.open(home) as store:
+        found = ask(
+            store,
+            """SELECT ?set (COUNT(?e) AS ?n) { ?e a provml:ValidationEpochExecution ; provml:wasSectionOf ?s ;
+               prov:wasInformedBy/a provml:RoundExecution . ?s prov:used ?v . ?v prov:value ?set ;
+               provlake:wasDerivedFromAttribute/rdfs:label "evaluation_set" } GROUP BY ?set ORDER BY ?set""",
+        )
+        assert found == [("other", 2), ("valid", 2)]
+
+
+def test_a_selection_narrows_the_hyperparameters(home: Path):
+    with LightGBMCapture("digits", hyperparameters={"learning_rate": True}, **settings(home)) as capture:
+        lightgbm.train(LGB, datasets()[0], 1, callbacks=capture.callbacks)
+    with provml.open(home) as store:
+        found = ask(
+            store,
+            """SELECT ?name ?value { ?t a provml:TrainingExecution ; prov:used ?v . ?v prov:value ?value ;
+               provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
+        )
+        assert found == [("learning_rate", 0.1)]
+
+
+def test_the_data_of_a_matrix_is_known_by_its_content(home: Path):
+    for _ in range(2):
+        training, _ = matrices()
+        with XGBoostCapture("digits", **settings(home)) as capture:
+            xgboost.train(XGB, training, 1, callbacks=[capture])
+    with provml.open(home) as store:
+        found = ask(
+            store, "SELECT DISTINCT ?d { ?t a provml:TrainingExecution ; prov:used ?d . ?d provlake:sha256 ?s }"
+        )
+        assert len(found) == 2  # features and labels, the same in both runs

@@ -1,0 +1,68 @@
+"""What is told of data that passes by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import provml
+from capture.contract import ask
+from provml.capture import facts
+
+X, Y = np.ones((160, 64), np.float32), np.arange(160)
+
+
+class Loader:
+    """What a loader looks like to who only looks."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset, self.batch_size = dataset, 48
+
+
+def told(home: Path, given: Any) -> set[tuple[Any, ...]]:
+    """The datasets that are told of something: name, type, how many, and whether the content is known."""
+    with provml.record("digits", home=home, strict=True) as run:
+        facts.tell(run, given, "training", "data")
+    with provml.open(home) as store:
+        rows = ask(store, """SELECT ?name ?type ?count (BOUND(?sha) AS ?known) {
+            ?d a provml:LearningDataset ; prov:wasDerivedFrom/rdfs:label ?name ;
+               provml:hasDatasetCharacteristicValue ?t .
+            ?t prov:wasDerivedFrom/rdfs:label "data_type" ; prov:value ?type
+            OPTIONAL { ?d provml:hasDatasetCharacteristicValue ?i .
+                       ?i prov:wasDerivedFrom/rdfs:label "instances" ; prov:value ?count }
+            OPTIONAL { ?d provlake:sha256 ?sha } }""")  # fmt: skip
+    return set(rows)
+
+
+ARRAYS = {("data_1", "ndarray", 160, True), ("data_2", "ndarray", 160, True)}
+CASES = {
+    "an array": (X, {("data", "ndarray", 160, True)}),
+    "inputs and targets": ((X, Y), ARRAYS),
+    "inputs by name": ({"image": X}, {("data_image", "ndarray", 160, True)}),
+    "a loader": (Loader([X, Y]), ARRAYS),
+    "rows": ([{"x": row, "y": 1} for row in X], {("data", "list", 160, False)}),
+    "rows as pairs": (list(zip(X, Y, strict=True)), {("data", "list", 160, False)}),
+    "few rows": ([{"x": X[0], "y": 1}], {("data", "list", 1, False)}),
+    "a stream": (iter([1, 2]), {("data", "list_iterator", None, False)}),
+    "nothing": (None, set()),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_inputs_and_targets_are_data_each_and_rows_are_one_dataset(tmp_path: Path, case: str):
+    given, wanted = CASES[case]
+    assert told(tmp_path, given) == wanted
+
+
+def test_what_is_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(facts, "HASHED_BYTES", X.nbytes - 1)
+    assert told(tmp_path, X) == {("data", "ndarray", 160, False)}
+
+
+def test_a_stream_is_not_read(tmp_path: Path):
+    stream = iter([1, 2])
+    told(tmp_path, stream)
+    assert list(stream) == [1, 2]

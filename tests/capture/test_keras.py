@@ -1,0 +1,308 @@
+"""Keras 3 on the PyTorch backend, really trained: what `fit` and `evaluate` did is recorded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import provml
+from capture.contract import Boom, CaptureContract, Told, adaptations, ask, by_epoch
+from capture.digits import digits
+from provml.recorder import Recorder
+
+os.environ.setdefault("KERAS_BACKEND", "torch")
+keras = pytest.importorskip("keras", reason="Keras is not installed; `pip install 'provml[keras]'` and a backend")
+
+from provml.capture.keras import Capture  # noqa: E402  # the backend is chosen before Keras is loaded
+
+pytestmark = [
+    pytest.mark.xdist_group("torch"),  # loading PyTorch takes seconds: once is enough
+    # Keras's variables on PyTorch give numpy an array in the way of numpy 1
+    pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning"),
+]
+DIGITS = digits()
+
+
+def network(*, rate: Any = 0.01, metrics: tuple[str, ...] = ("accuracy",)) -> Any:
+    keras.utils.set_random_seed(7)
+    head = keras.Sequential(
+        [
+            keras.layers.Input((16,)),
+            keras.layers.Dropout(0.1, name="drop", seed=3),
+            keras.layers.Dense(10, activation="softmax", name="out"),
+        ],
+        name="head",
+    )
+    inputs = keras.layers.Input((64,), name="image")
+    held = keras.layers.Reshape((8, 8, 1), name="square")(inputs)
+    held = keras.layers.Conv2D(4, 3, strides=2, padding="same", activation="relu", name="conv")(held)
+    held = keras.layers.Flatten(name="flat")(held)
+    held = keras.layers.Dense(16, activation="relu", kernel_regularizer=keras.regularizers.L2(0.001), name="dense")(
+        held
+    )
+    model = keras.Model(inputs, head(held), name="digits")
+    optimizer = keras.optimizers.Adam(rate, beta_1=0.8)
+    model.compile(optimizer, loss="sparse_categorical_crossentropy", metrics=list(metrics))
+    return model
+
+
+def weights(model: Any) -> bytes:
+    return b"".join(array.tobytes() for array in model.get_weights())
+
+
+class FailsAt(keras.callbacks.Callback):
+    def __init__(self, epoch: int) -> None:
+        super().__init__()
+        self.epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self.at == self.epoch and batch == 2:
+            raise Boom("in the middle")
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.at = epoch + 1
+
+
+def fit(model: Any, *callbacks: Any, epochs: int = 3, **more: Any) -> Any:
+    said = {"validation_data": DIGITS["validation"], "batch_size": 48, "verbose": 0} | more
+    return model.fit(*DIGITS["training"], epochs=epochs, callbacks=list(callbacks), **said)
+
+
+class TestKeras(CaptureContract):
+    software = "keras"
+
+    @classmethod
+    def train(cls, run: Recorder | None, folder: Path, *, fails: bool = False) -> Told:
+        model = network()
+        capture = [Capture(run=run, save_model=folder / "digits.keras")] if run is not None else []
+        lower = keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.004 if epoch == 2 else rate)
+        history = fit(model, *capture, lower, *[FailsAt(2)] * fails, epochs=4).history
+        if not capture:
+            model.save(folder / "digits.keras")
+        result = model.evaluate(*DIGITS["test"], callbacks=capture, return_dict=True, verbose=0)
+        return Told(
+            result=weights(model),
+            hyperparameters={
+                "optimizer": "Adam", "learning_rate": 0.01, "beta_1": 0.8, "beta_2": 0.999, "epsilon": 1e-7,
+                "amsgrad": False, "epochs": 4, "batch_size": 48, "loss": "sparse_categorical_crossentropy",
+                "steps_per_epoch": 10, "num_layers": 8,
+            },
+            measures={name: history[name] for name in ("loss", "accuracy")},
+            validation={name: history[f"val_{name}"] for name in ("loss", "accuracy")},
+            adaptations=[(3, "learning_rate", 0.01, 0.004, "LearningRateScheduler")],
+            layers=[
+                ("image", "InputLayer"), ("square", "Reshape"), ("conv", "Conv2D"), ("flat", "Flatten"),
+                ("dense", "Dense"), ("head", "Sequential"), ("drop", "Dropout"), ("out", "Dense"),
+            ],
+            evaluation=result,
+            model=folder / "digits.keras",
+        )  # fmt: skip
+
+
+# ---- adaptations
+
+
+def small(rate: Any = 0.01, optimizer: Any = None) -> Any:
+    keras.utils.set_random_seed(7)
+    model = keras.Sequential([keras.layers.Input((64,)), keras.layers.Dense(10, activation="softmax")], name="small")
+    model.compile(optimizer or keras.optimizers.SGD(rate), loss="sparse_categorical_crossentropy")
+    return model
+
+
+def recorded(home: Path, *beside: Any, model: Any = None, first: bool = True, epochs: int = 3, **settings: Any) -> Any:
+    """The store after a training with callbacks beside the capture, which stands first or last among them."""
+    with Capture("digits", home=home, strict=True, **settings) as capture:
+        callbacks = (capture, *beside) if first else (*beside, capture)
+        fit(model or small(), *callbacks, epochs=epochs)
+    return provml.open(home)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_plateau_is_told_apart_from_a_scheduler_wherever_the_capture_stands(tmp_path: Path, first: bool):
+    plateau = keras.callbacks.ReduceLROnPlateau(monitor="loss", factor=0.1, patience=1, min_delta=100.0)
+    warm = keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.02 if epoch == 1 else rate)
+    with recorded(tmp_path, plateau, warm, first=first, epochs=4) as store:
+        assert adaptations(store) == [
+            (2, "learning_rate", 0.01, 0.02, "LearningRateScheduler"),
+            (3, "learning_rate", 0.02, 0.002, "ReduceLROnPlateau"),
+            (4, "learning_rate", 0.002, 0.0002, "ReduceLROnPlateau"),
+            (4, "learning_rate", 0.0002, 0.00002, "ReduceLROnPlateau"),  # after the last epoch
+        ]
+        rows = ask(store, """SELECT ?e ?r { ?s a provml:TrainingEpochExecution ; provml:sectionIndex ?e ;
+            provml:hyperparameterInForce ?h . ?h prov:value ?r ; prov:wasDerivedFrom/rdfs:label "learning_rate" }
+            ORDER BY ?e""")  # fmt: skip
+        assert rows == [(1, 0.01), (2, 0.02), (3, 0.002), (4, 0.0002)]
+
+
+def test_a_scheduler_that_changes_nothing_adapts_nothing(tmp_path: Path):
+    same = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate)
+    with recorded(tmp_path, same, model=small(0.1)) as store:
+        assert adaptations(store) == []
+
+
+@pytest.mark.parametrize("watch", ["epoch", "batch"])
+def test_a_schedule_is_told_once_an_epoch_or_with_every_batch(tmp_path: Path, watch: str):
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)
+    with recorded(tmp_path, model=small(schedule), epochs=2, watch=watch) as store:
+        found = adaptations(store)
+        assert {row[4] for row in found} == {"ExponentialDecay"}
+        if watch == "epoch":
+            assert [row[:4] for row in found] == [
+                (2, "learning_rate", 0.1, pytest.approx(0.05)),
+                (2, "learning_rate", pytest.approx(0.05), pytest.approx(0.025)),
+            ]
+        else:
+            assert len(found) == 20
+        said = "SELECT ?v { ?p prov:value ?v ; prov:wasDerivedFrom/rdfs:label 'decay_rate' }"
+        assert set(ask(store, said)) == {(0.5,)}
+
+
+def test_what_a_hand_changes_is_told_whichever_hyperparameter_it_is(tmp_path: Path):
+    class Hand(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 1:
+                self.model.optimizer.momentum = 0.7
+                self.model.optimizer.learning_rate = 0.03
+
+    with recorded(tmp_path, Hand(), model=small(optimizer=keras.optimizers.SGD(0.01, momentum=0.2))) as store:
+        assert adaptations(store) == [
+            (2, "learning_rate", 0.01, 0.03, "by hand"),
+            (2, "momentum", 0.2, 0.7, "by hand"),
+        ]
+
+
+def test_early_stopping_adapts_the_number_of_epochs_and_says_why(tmp_path: Path):
+    stop = keras.callbacks.EarlyStopping("val_loss", patience=2, min_delta=100.0, restore_best_weights=True)
+    with recorded(tmp_path / "home", stop, epochs=9, save_model=tmp_path / "best.keras") as store:
+        assert adaptations(store) == [(3, "epochs", 9, 3, "EarlyStopping")]
+        (why,) = ask(store, "SELECT ?why { ?a a provml:AdaptationExecution ; provml:reason ?why }")
+        assert "val_loss was best at epoch 1" in why[0]
+        assert "restored" in why[0]
+        assert ask(store, "SELECT ?e { ?h a provml:ModelHyperparameterValue ; prov:value ?e }") == [(1,)]
+    again = keras.saving.load_model(tmp_path / "best.keras")
+    model = small()
+    fit(model, epochs=1)
+    assert weights(again) == weights(model), "the best weights were saved, not the last"
+
+
+# ---- models, data, several trainings
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_files_of_a_checkpoint_are_models_of_their_epochs(tmp_path: Path, first: bool):
+    kept = keras.callbacks.ModelCheckpoint(tmp_path / "at-{epoch:02d}.keras")
+    with recorded(tmp_path / "home", kept, first=first, epochs=2) as store:
+        rows = ask(store, "SELECT ?e ?path { ?m a provml:Model ; provlake:path ?path ; prov:wasGeneratedBy ?s ."
+                   " ?s provml:sectionIndex ?e } ORDER BY ?e")  # fmt: skip
+        assert rows == [(1, str(tmp_path / "at-01.keras")), (2, str(tmp_path / "at-02.keras"))]
+        assert len(ask(store, "SELECT ?m { ?m a provml:Model }")) == 2, "the last one is the model of the training"
+
+
+def test_a_second_fit_is_a_second_training_of_the_model_that_the_first_made(tmp_path: Path):
+    model = small()
+    with Capture("digits", home=tmp_path, strict=True) as capture:
+        fit(model, capture, epochs=1)
+        fit(model, capture, epochs=3, initial_epoch=1)
+        model.evaluate(*DIGITS["test"], callbacks=[capture], verbose=0)
+    with provml.open(tmp_path) as store:
+        assert ask(store, """SELECT ?n (COUNT(?e) AS ?epochs) { ?t a provml:TrainingExecution .
+            BIND(EXISTS { ?t prov:used/a provml:Model } AS ?n) ?e provml:wasSectionOf ?t } GROUP BY ?t ?n
+            ORDER BY ?n""") == [(False, 1), (True, 2)]  # fmt: skip
+        assert by_epoch(store, "provml:TrainingEpochExecution")["loss"]
+        assert len(ask(store, "SELECT ?e { ?e a provml:EvaluationExecution ; provml:evaluated ?m }")) == 1
+
+
+def test_a_fit_that_failed_and_was_caught_is_failed_and_the_next_goes_on(tmp_path: Path):
+    model = small()
+    with Capture("digits", home=tmp_path, strict=True) as capture:
+        with pytest.raises(Boom):
+            fit(model, capture, FailsAt(2))
+        model.evaluate(*DIGITS["test"], callbacks=[capture], verbose=0)
+        fit(model, capture, epochs=1)
+    with provml.open(tmp_path) as store:
+        assert store.run("latest").status == "FINISHED"
+        rows = ask(store, "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s } ORDER BY ?s")
+        assert rows == [("FAILED",), ("FINISHED",)]
+
+
+def test_a_capture_of_its_own_ends_its_run_by_the_exception(tmp_path: Path):
+    with pytest.raises(Boom), Capture("digits", home=tmp_path, strict=True) as capture:
+        fit(small(), capture, FailsAt(2))
+    with provml.open(tmp_path) as store:
+        assert store.run("latest").status == "FAILED"
+        assert ask(store, "SELECT ?e ?s { ?x a provml:TrainingEpochExecution ; provml:sectionIndex ?e ;"
+                   " provlake:status ?s } ORDER BY ?e") == [(1, "FINISHED"), (2, "FAILED")]  # fmt: skip
+
+
+def test_a_selection_narrows_what_is_recorded(tmp_path: Path):
+    lower = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+    said = {"OPTIMIZER_NAME": True, "MOMENTUM": True, "LEARNING_RATE": False}
+    with recorded(tmp_path, lower, hyperparameters=said) as store:
+        names = ask(store, "SELECT DISTINCT ?n { ?t a provml:TrainingExecution ; prov:used ?v ."
+                    " ?v prov:wasDerivedFrom ?a . ?a a provml:LearningHyperparameter ; rdfs:label ?n }")  # fmt: skip
+        assert {"optimizer", "momentum"} <= {name for (name,) in names}
+        assert "learning_rate" not in {name for (name,) in names}
+        assert adaptations(store) == []
+
+
+def test_a_model_that_is_not_built_yet_has_its_layers_after_the_first_batch(tmp_path: Path):
+    class Own(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = keras.layers.Dense(12, activation="relu", name="first")
+            self.second = keras.layers.Dense(10, activation="softmax", name="second")
+
+        def call(self, x: Any) -> Any:
+            return self.second(self.first(x))
+
+    model = Own()
+    model.compile("sgd", loss="sparse_categorical_crossentropy")
+    with recorded(tmp_path, model=model, epochs=1) as store:
+        rows = ask(store, "SELECT ?n ?c { ?l a provml:Layer ; rdfs:label ?n ; provml:parameterCount ?c } ORDER BY ?n")
+        assert rows == [("first", 780), ("second", 130)]
+
+
+def test_layers_have_their_parameters_and_nested_models_are_blocks(tmp_path: Path):
+    with recorded(tmp_path, model=network(), epochs=1) as store:
+        said = dict(ask(store, """SELECT ?name ?said { { SELECT ?name (GROUP_CONCAT(?one; separator=" ") AS ?said) {
+            { SELECT ?name ?one { ?l rdfs:label ?name ; provml:hasParameter ?v . ?v prov:value ?x ;
+              prov:wasDerivedFrom/rdfs:label ?key . BIND(CONCAT(?key, "=", STR(?x)) AS ?one) } ORDER BY ?name ?one }
+            } GROUP BY ?name } }"""))  # fmt: skip
+        for one in ("filters=4", "kernel_size=(3, 3)", "strides=(2, 2)", "padding=same", "activation=relu"):
+            assert one in said["conv"]
+        assert "rate=0.1" in said["drop"]
+        assert "units=16" in said["dense"]
+        assert "kernel_regularizer=L2(l2=0.001)" in said["dense"]
+        inside = ask(store, "SELECT ?n { ?b a provml:Block ; rdfs:label 'head' ; provml:hasLayer/rdfs:label ?n }")
+        assert sorted(inside) == [("drop",), ("out",)]
+        counts = ask(store, "SELECT ?c { ?m a provml:ModelSchemaValue ; provml:parameterCount ?c }")
+        assert counts == [(network().count_params(),)]
+
+
+@pytest.mark.parametrize(("detail", "batches"), [("batch", 20), ("epoch", 0)])
+def test_batches_are_recorded_when_asked(tmp_path: Path, detail: str, batches: int):
+    with recorded(tmp_path, detail=detail, epochs=2) as store:
+        assert len(ask(store, "SELECT ?b { ?b a provml:BatchExecution }")) == batches
+        assert len(ask(store, "SELECT ?v { ?v a provml:BatchEvaluation }")) == batches
+
+
+def test_data_is_known_by_its_content_and_by_what_was_handed_over(tmp_path: Path):
+    (tmp_path / "test.csv").write_text("1,2\n")
+    model = small()
+    with Capture("digits", home=tmp_path / "home", strict=True, data={"test": tmp_path / "test.csv"}) as capture:
+        fit(model, capture, epochs=1)
+        model.evaluate(*DIGITS["test"], callbacks=[capture], verbose=0)
+    with provml.open(tmp_path / "home") as store:
+        rows = ask(
+            store,
+            """SELECT ?name ?role (BOUND(?sha) AS ?known) { ?s prov:qualifiedUsage ?u .
+            ?u prov:entity ?d ; prov:hadRole ?r . ?r rdfs:label ?role . ?d a provml:LearningDataset .
+            ?d prov:wasDerivedFrom/rdfs:label ?name OPTIONAL { ?d provlake:sha256 ?sha } } ORDER BY ?name""",
+        )
+        assert set(rows) == {
+            ("x", "training role", True), ("y", "training role", True), ("test.csv", "test role", True),
+            ("validation x", "validation role", True), ("validation y", "validation role", True),
+        }  # fmt: skip

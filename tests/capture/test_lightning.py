@@ -1,0 +1,134 @@
+"""Lightning, really trained: what a Trainer did is recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import provml
+from capture.contract import Boom, CaptureContract, Told, adaptations, ask
+from capture.digits import digits
+from provml.recorder import Recorder
+
+lightning = pytest.importorskip(
+    "lightning.pytorch", reason="Lightning is not installed: `pip install 'provml[lightning]'`"
+)
+import torch  # noqa: E402  # it comes with Lightning
+
+from provml.capture.lightning import Capture  # noqa: E402  # it needs Lightning
+
+pytestmark = [
+    pytest.mark.xdist_group("torch"),  # loading PyTorch takes seconds: once is enough
+    # Lightning advises more workers and fewer logs, which these small trainings do not need
+    pytest.mark.filterwarnings("ignore::lightning.fabric.utilities.warnings.PossibleUserWarning"),
+    # Lightning still asks PyTorch in a way that PyTorch 2.13 calls deprecated
+    pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),
+]
+DIGITS = {role: (torch.from_numpy(x), torch.from_numpy(y)) for role, (x, y) in digits().items()}
+
+
+def loader(role: str) -> Any:
+    data = torch.utils.data.TensorDataset(*DIGITS[role])
+    return torch.utils.data.DataLoader(data, batch_size=48, shuffle=role == "training")
+
+
+class Network(lightning.LightningModule):
+    def __init__(self, width: int = 16, gamma: float = 0.1, fails: bool = False) -> None:
+        super().__init__()
+        self.save_hyperparameters(ignore=["fails"])
+        self.fails = fails
+        self.body = torch.nn.Sequential(torch.nn.Linear(64, width), torch.nn.ReLU())
+        self.out = torch.nn.Linear(width, 10)
+        self.told: dict[str, list[dict[str, float]]] = {"training": [], "validation": []}
+
+    def judge(self, batch: Any, role: str) -> Any:
+        x, y = batch
+        guess = self.out(self.body(x))
+        loss = torch.nn.functional.cross_entropy(guess, y)
+        accuracy = (guess.argmax(1) == y).float().mean()
+        self.log_dict({f"{role}_loss": loss, f"{role}_accuracy": accuracy}, on_step=False, on_epoch=True)
+        return loss
+
+    def training_step(self, batch: Any, index: int) -> Any:
+        if self.fails and self.current_epoch == 1 and index == 3:
+            raise Boom("in the middle")
+        return self.judge(batch, "train")
+
+    def validation_step(self, batch: Any, index: int) -> None:
+        self.judge(batch, "val")
+
+    def test_step(self, batch: Any, index: int) -> None:
+        self.judge(batch, "test")
+
+    def configure_optimizers(self) -> Any:
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.5, momentum=0.5)
+        return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=self.hparams["gamma"])]
+
+
+class Told2(lightning.Callback):
+    """What Lightning itself says of each epoch."""
+
+    def __init__(self) -> None:
+        self.epochs: list[dict[str, float]] = []
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        self.epochs.append({name: float(value) for name, value in trainer.callback_metrics.items()})
+
+
+def trainer(folder: Path, *callbacks: Any, epochs: int = 4, **more: Any) -> Any:
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False, "accelerator": "cpu"}
+    return lightning.Trainer(max_epochs=epochs, default_root_dir=folder, callbacks=list(callbacks), **(quiet | more))
+
+
+class TestLightning(CaptureContract):
+    software = "lightning"
+
+    @classmethod
+    def train(cls, run: Recorder | None, folder: Path, *, fails: bool = False) -> Told:
+        torch.manual_seed(7)
+        network, said = Network(fails=fails), Told2()
+        kept = lightning.callbacks.ModelCheckpoint(folder / "kept", filename="{epoch}", save_top_k=-1)
+        capture = [Capture(run=run)] if run is not None else []
+        one = trainer(folder, *capture, said, kept)
+        one.fit(network, loader("training"), loader("validation"))
+        (tested,) = one.test(network, loader("test"), verbose=False)
+        return Told(
+            result=b"".join(tensor.numpy().tobytes() for tensor in network.state_dict().values()),
+            hyperparameters={
+                "optimizer": "SGD", "learning_rate": 0.5, "momentum": 0.5, "epochs": 4, "batch_size": 48,
+                "scheduler": "StepLR", "width": 16, "gamma": 0.1, "num_layers": 4, "precision": "32-true",
+            },
+            measures={name: [epoch[f"train_{name}"] for epoch in said.epochs] for name in ("loss", "accuracy")},
+            validation={name: [epoch[f"val_{name}"] for epoch in said.epochs] for name in ("loss", "accuracy")},
+            adaptations=[
+                (3, "learning_rate", 0.5, 0.05, "StepLR"),
+                (4, "learning_rate", 0.05, 0.005, "StepLR"),
+            ],
+            layers=[("body", "Sequential"), ("body.0", "Linear"), ("body.1", "ReLU"), ("out", "Linear")],
+            evaluation={name.removeprefix("test_"): value for name, value in tested.items()},
+            model=folder / "kept" / "epoch=3.ckpt",
+        )  # fmt: skip
+
+
+def test_early_stopping_adapts_the_number_of_epochs(tmp_path: Path):
+    stop = lightning.callbacks.EarlyStopping("val_loss", patience=1, min_delta=100.0)
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        trainer(tmp_path, capture, stop, epochs=9, enable_checkpointing=False).fit(
+            Network(), loader("training"), loader("validation")
+        )
+    with provml.open(tmp_path / "home") as store:
+        assert (2, "epochs", 9, 2, "EarlyStopping") in adaptations(store)
+
+
+def test_validate_alone_is_a_validation_of_the_model(tmp_path: Path):
+    network = Network()
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        one = trainer(tmp_path, capture, epochs=1, enable_checkpointing=False)
+        one.fit(network, loader("training"))
+        one.validate(network, loader("validation"), verbose=False)
+    with provml.open(tmp_path / "home") as store:
+        rows = ask(store, """SELECT ?n { ?v a provml:ValidationExecution ; provml:evaluated ?m .
+            ?e prov:wasGeneratedBy ?v ; prov:wasDerivedFrom/rdfs:label ?n } ORDER BY ?n""")  # fmt: skip
+        assert rows == [("accuracy",), ("loss",)]

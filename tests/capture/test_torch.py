@@ -1,0 +1,363 @@
+"""PyTorch, really trained: what a plain loop did is recorded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import provml
+from capture.contract import Boom, CaptureContract, Told, adaptations, ask, by_epoch
+from capture.digits import digits
+from provml.recorder import Recorder
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
+
+from provml.capture.torch import Capture  # noqa: E402  # it needs PyTorch
+
+pytestmark = pytest.mark.xdist_group("torch")  # loading PyTorch takes seconds: once is enough
+DIGITS = {role: (torch.from_numpy(x), torch.from_numpy(y)) for role, (x, y) in digits().items()}
+
+
+class Network(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Dropout(0.1))
+        self.out = torch.nn.Linear(32, 10)
+
+    def forward(self, x: Any) -> Any:
+        return self.out(self.body(x))
+
+
+def loader(role: str = "training", **more: Any) -> Any:
+    return torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(*DIGITS[role]), batch_size=48, shuffle=role == "training", **more
+    )
+
+
+def judge(network: Any, role: str) -> dict[str, float]:
+    x, y = DIGITS[role]
+    network.eval()
+    with torch.no_grad():
+        guess = network(x)
+        loss = torch.nn.functional.cross_entropy(guess, y)
+    network.train()
+    return {"loss": loss.item(), "accuracy": (guess.argmax(1) == y).float().mean().item()}
+
+
+def weights(network: Any) -> bytes:
+    return b"".join(tensor.numpy().tobytes() for tensor in network.state_dict().values())
+
+
+class TestTorch(CaptureContract):
+    software = "torch"
+
+    @classmethod
+    def train(cls, run: Recorder | None, folder: Path, *, fails: bool = False) -> Told:
+        torch.manual_seed(7)
+        network, criterion = Network(), torch.nn.CrossEntropyLoss()
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.5, momentum=0.5, weight_decay=1e-4)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.1)
+        training = loader()
+        told = Told(b"", {}, {"loss": [], "accuracy": []}, {"loss": [], "accuracy": []})
+        capture = None
+        if run is not None:
+            data = {"training": training, "test": DIGITS["test"]}
+            capture = Capture("", network, optimizer, scheduler=scheduler, loss=criterion, data=data, run=run)
+        for epoch in capture.epochs(4) if capture else range(4):
+            for number, (x, y) in enumerate(capture.batches(training) if capture else training):
+                optimizer.zero_grad()
+                loss = criterion(network(x), y)
+                loss.backward()
+                optimizer.step()
+                if capture:
+                    capture.measured(loss=loss)
+                if fails and number == 3:
+                    raise Boom("in the middle")
+            scheduler.step()
+            for where, role in ((told.measures, "training"), (told.validation, "validation")):
+                for name, value in judge(network, role).items():
+                    where[name].append(value)
+            if capture:
+                epoch.measured(**{name: values[-1] for name, values in told.measures.items()})
+                with epoch.validation() as validation:
+                    validation.measured(**{name: values[-1] for name, values in told.validation.items()})
+        told.model = folder / "net.pt"
+        torch.save(network.state_dict(), told.model)
+        told.evaluation = judge(network, "test")
+        if capture:
+            capture.saved(told.model)
+            with capture.evaluation() as test:
+                test.measured(**told.evaluation)
+            capture.finish()
+        told.result = weights(network)
+        told.hyperparameters = {
+            "optimizer": "SGD", "learning_rate": 0.5, "momentum": 0.5, "weight_decay": 1e-4, "nesterov": False,
+            "batch_size": 48, "epochs": 4, "loss": "CrossEntropyLoss", "scheduler": "StepLR", "num_workers": 0,
+            "sampler": "RandomSampler", "batches": 10, "num_layers": 5,
+        }  # fmt: skip
+        told.adaptations = [
+            (3, "learning_rate", 0.5, 0.05, "StepLR"),
+            (4, "learning_rate", 0.05, 0.005, "StepLR"),
+        ]
+        told.layers = [
+            ("body", "Sequential"), ("body.0", "Linear"), ("body.1", "ReLU"), ("body.2", "Dropout"), ("out", "Linear"),
+        ]  # fmt: skip
+        return told
+
+
+# ---- adaptations
+
+
+def epochs(capture: Capture, network: Any, *optimizers: Any, count: int = 3, after: Any = None) -> None:
+    """A plain loop of few batches."""
+    for epoch in capture.epochs(count):
+        for x, y in capture.batches(loader()):
+            loss = torch.nn.functional.cross_entropy(network(x), y)
+            loss.backward()
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+            capture.measured(loss=loss)
+            if callable(after):
+                after()
+        epoch.measured(loss=loss)
+
+
+def test_what_a_hand_changes_is_told_at_the_epoch_that_first_has_it(tmp_path: Path):
+    network = torch.nn.Linear(64, 10)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    with Capture("digits", network, optimizer, home=tmp_path, strict=True) as capture:
+        for epoch in capture.epochs(3):
+            if epoch.index == 2:
+                optimizer.param_groups[0]["momentum"] = 0.5
+            for x, y in capture.batches(loader()):
+                torch.nn.functional.cross_entropy(network(x), y).backward()
+                optimizer.step()
+            optimizer.param_groups[0]["lr"] /= 2
+    with provml.open(tmp_path) as store:
+        assert adaptations(store) == [
+            (2, "learning_rate", 0.1, 0.05, "by hand"),
+            (2, "momentum", 0.9, 0.5, "by hand"),
+            (3, "learning_rate", 0.05, 0.025, "by hand"),
+            (3, "learning_rate", 0.025, 0.0125, "by hand"),  # after the last epoch
+        ]
+        assert ask(store, "SELECT ?m { ?s a provml:TrainingEpochExecution ; provml:sectionIndex 2 ;"
+                   " provml:hyperparameterInForce ?h . ?h prov:value ?m ; prov:wasDerivedFrom/rdfs:label 'momentum' }"
+                   ) == [(0.5,)]  # fmt: skip
+
+
+@pytest.mark.parametrize("watch", ["epoch", "batch"])
+def test_a_cycle_is_told_once_an_epoch_or_with_every_step(tmp_path: Path, watch: str):
+    network = torch.nn.Linear(64, 10)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.5, total_steps=21)
+    with Capture("digits", network, optimizer, scheduler=cycle, home=tmp_path, strict=True, watch=watch) as capture:
+        epochs(capture, network, optimizer, count=2, after=cycle.step)
+    with provml.open(tmp_path) as store:
+        found = adaptations(store)
+        assert {row[4] for row in found} == {"OneCycleLR"}
+        assert {row[1] for row in found} == {"learning_rate", "momentum"}
+        assert len(found) == (4 if watch == "epoch" else 40)
+
+
+def test_several_optimizers_and_groups_have_hyperparameters_of_their_own(tmp_path: Path):
+    network = Network()
+    body = torch.optim.SGD([{"params": network.body[0].weight}, {"params": network.body[0].bias, "lr": 0.2}], lr=0.1)
+    out = torch.optim.Adam(network.out.parameters(), lr=0.01)
+    lower = torch.optim.lr_scheduler.ExponentialLR(out, gamma=0.5)
+    named = {"body": body, "out": out}
+    with Capture("digits", network, named, scheduler=lower, home=tmp_path, strict=True) as capture:
+        for _ in capture.epochs(2):
+            for x, y in capture.batches(loader()):
+                torch.nn.functional.cross_entropy(network(x), y).backward()
+                body.step()
+                out.step()
+            body.param_groups[1]["lr"] = 0.3
+            lower.step()
+    with provml.open(tmp_path) as store:
+        assert adaptations(store) == [
+            (2, "body.group_2.learning_rate", 0.2, 0.3, "by hand"),
+            (2, "out.learning_rate", 0.01, 0.005, "ExponentialLR"),
+            (2, "out.learning_rate", 0.005, 0.0025, "ExponentialLR"),
+        ]
+        names = {name for (name,) in ask(store, "SELECT ?n { ?a a provml:LearningHyperparameter ; rdfs:label ?n }")}
+        assert {"body.learning_rate", "body.group_2.learning_rate", "out.betas", "optimizer"} <= names
+
+
+def test_a_scheduler_that_was_not_handed_over_is_no_hand(tmp_path: Path):
+    network = torch.nn.Linear(64, 10)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    lower = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    with Capture("digits", network, optimizer, home=tmp_path, strict=True) as capture:
+        for _ in capture.epochs(2):
+            optimizer.step()
+            lower.step()
+    with provml.open(tmp_path) as store:
+        assert {row[4] for row in adaptations(store)} == {"scheduler"}
+
+
+def test_mixed_precision_leaves_the_steps_that_it_skips_out(tmp_path: Path):
+    network = torch.nn.Linear(64, 10)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    with Capture("digits", network, optimizer, scaler=scaler, home=tmp_path, strict=True) as capture:
+        for _ in capture.epochs(2):
+            for x, y in capture.batches(loader()):
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    loss = torch.nn.functional.cross_entropy(network(x), y)
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+    with provml.open(tmp_path) as store:
+        assert adaptations(store) == []
+        scale = "SELECT ?v { ?h prov:value ?v ; prov:wasDerivedFrom/rdfs:label 'amp.scale' }"
+        assert ask(store, scale) == [(1024.0,)]
+
+
+def test_a_rate_that_is_a_tensor_is_seen_to_change_in_its_place(tmp_path: Path):
+    network = torch.nn.Linear(64, 10)
+    optimizer = torch.optim.SGD(network.parameters(), lr=torch.tensor(0.25), foreach=False)
+    with Capture("digits", network, optimizer, home=tmp_path, strict=True) as capture:
+        for epoch in capture.epochs(2):
+            if epoch.index == 2:
+                optimizer.param_groups[0]["lr"].mul_(0.5)
+            epoch.measured(loss=0.5)
+    with provml.open(tmp_path) as store:
+        assert adaptations(store) == [(2, "learning_rate", 0.25, 0.125, "by hand")]
+
+
+# ---- loops
+
+
+def test_workers_of_a_loader_leave_the_run_to_its_process(tmp_path: Path):
+    network = torch.nn.Linear(64, 10)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    working = loader(num_workers=2)
+    with Capture("digits", network, optimizer, data={"training": working}, home=tmp_path, strict=True) as capture:
+        for _ in capture.epochs(2):
+            for x, y in capture.batches(working):
+                torch.nn.functional.cross_entropy(network(x), y).backward()
+                optimizer.step()
+    with provml.open(tmp_path) as store:
+        run = store.run("latest")
+        assert (run.status, run.writers) == ("FINISHED", 1)
+        assert len(ask(store, "SELECT ?b { ?b a provml:BatchExecution }")) == 20
+
+
+def test_a_loop_that_is_left_stopped_early(tmp_path: Path):
+    network = torch.nn.Linear(64, 10)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    with Capture("digits", network, optimizer, home=tmp_path / "left", strict=True) as capture:
+        for epoch in capture.epochs(9):
+            epoch.measured(loss=0.5)
+            if epoch.index == 2:
+                break
+        with capture.evaluation() as test:
+            test.measured(accuracy=0.5)
+    with provml.open(tmp_path / "left") as store:
+        assert adaptations(store) == [(2, "epochs", 9, 2, "by hand")]
+        assert store.run("latest").status == "FINISHED"
+        assert ask(store, "SELECT ?e { ?t a provml:EvaluationExecution ; provml:evaluated ?e }")
+
+
+def test_a_loop_that_raised_failed(tmp_path: Path):
+    def train() -> None:
+        with Capture("digits", torch.nn.Linear(64, 10), home=tmp_path / "raised", strict=True) as capture:
+            for epoch in capture.epochs(9):
+                if epoch.index == 2:
+                    raise Boom
+
+    with pytest.raises(Boom):
+        train()
+    with provml.open(tmp_path / "raised") as store:
+        assert adaptations(store) == []
+        assert ask(store, "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s }") == [("FAILED",)]
+
+
+def test_a_network_that_is_lazy_or_wrapped_has_its_layers(tmp_path: Path):
+    network = torch.nn.DataParallel(torch.nn.Sequential(torch.nn.LazyLinear(8), torch.nn.Linear(8, 10)))
+    with Capture("digits", network, home=tmp_path, strict=True, save_model=tmp_path / "models" / "net.pt") as capture:
+        for _ in capture.epochs(1):
+            network(DIGITS["test"][0])
+    with provml.open(tmp_path) as store:
+        rows = ask(store, "SELECT ?n ?c { ?l a provml:Layer ; rdfs:label ?n ; provml:parameterCount ?c } ORDER BY ?n")
+        assert rows == [("0", 520), ("1", 90)]
+        assert ask(store, "SELECT ?p { ?m a provml:Model ; provlake:path ?p }") == [
+            (str(tmp_path / "models" / "net.pt"),)
+        ]
+
+
+def test_the_optimizer_is_as_it_was_when_the_capture_has_ended(tmp_path: Path):
+    network = torch.nn.Linear(64, 10)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    before = set(vars(optimizer)), str(optimizer.state_dict())
+    with Capture("digits", network, optimizer, home=tmp_path, strict=True):
+        assert optimizer._optimizer_step_pre_hooks
+    assert not optimizer._optimizer_step_pre_hooks
+    assert (set(vars(optimizer)), str(optimizer.state_dict())) == before
+
+
+def test_batches_that_are_left_have_their_times_and_validation_its_data(tmp_path: Path):
+    data = {"training": loader(), "validation": loader("validation")}
+    with Capture("digits", torch.nn.Linear(64, 10), data=data, home=tmp_path, strict=True) as capture:
+        for epoch in capture.epochs(2):
+            for number, _ in enumerate(capture.batches(data["training"])):
+                capture.measured(loss=0.1)
+                if number == 2:
+                    break
+            capture.measured(accuracy=0.9)
+            with epoch.validation() as validation:
+                validation.measured(accuracy=0.8)
+    with provml.open(tmp_path) as store:
+        rows = ask(store, "SELECT ?s { ?b a provml:BatchExecution ; provml:elapsedSeconds ?s }")
+        assert len(rows) == 6
+        assert by_epoch(store, "provml:TrainingEpochExecution") == {"accuracy": [0.9, 0.9]}
+        used = "SELECT ?d { ?v a provml:ValidationExecution ; prov:used ?d . ?d a provml:LearningDataset }"
+        assert len(ask(store, used)) == 2
+
+
+def test_a_hyperparameter_may_be_called_as_the_verbs_parameters_are(tmp_path: Path):
+    with Capture("digits", home=tmp_path, strict=True) as capture:
+        capture.begin_training({"name": "first", "using": "all", "rate": None})
+    with provml.open(tmp_path) as store:
+        rows = ask(
+            store,
+            "SELECT ?n ?v { ?h prov:value ?v ; prov:wasDerivedFrom/rdfs:label ?n }",
+        )
+        assert {("name", "first"), ("using", "all")} <= set(rows)
+
+
+# ---- several processes
+
+RANK = """
+import sys, torch
+from provml.capture.torch import Capture
+torch.manual_seed(0)
+network = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+with Capture("digits", network, optimizer, home=sys.argv[1], strict=True) as capture:
+    for epoch in capture.epochs(2):
+        for x in capture.batches(torch.ones(3, 1, 4)):
+            network(x).sum().backward()
+            optimizer.step()
+        epoch.measured(loss=0.5)
+"""
+
+
+def test_each_rank_of_several_writes_a_journal_of_the_same_run(tmp_path: Path):
+    ranks = []
+    for rank in range(2):
+        said = {"PROVML_RUN": "both", "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+        ranks.append(subprocess.Popen([sys.executable, "-c", RANK, str(tmp_path)], env={**os.environ, **said}))
+    assert [rank.wait(120) for rank in ranks] == [0, 0]
+    assert sorted(path.name for path in (tmp_path / "runs" / "both").glob("*.jsonl")) == ["main.jsonl", "rank-1.jsonl"]
+    with provml.open(tmp_path) as store:
+        assert (store.run("both").status, store.run("both").writers) == ("FINISHED", 2)
+        assert len(ask(store, "SELECT ?e { ?e a provml:TrainingEpochExecution }")) == 4
+        assert len(ask(store, "SELECT ?t { ?t a provml:TrainingExecution }")) == 2
+        assert set(ask(store, "SELECT ?v { ?h prov:value ?v ; prov:wasDerivedFrom/rdfs:label 'world_size' }")) == {(2,)}

@@ -1,0 +1,128 @@
+"""Hugging Face's Trainer, really training: what it did is recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import provml
+from capture.contract import Boom, CaptureContract, Told, adaptations, ask
+from capture.digits import digits
+from provml.recorder import Recorder
+
+pytest.importorskip("transformers", reason="Transformers are not installed: `pip install 'provml[transformers]'`")
+pytest.importorskip("accelerate", reason="Accelerate is not installed: `pip install 'provml[transformers]'`")
+import torch  # it comes with Accelerate
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
+
+from provml.capture.transformers import Capture  # it needs Transformers
+
+pytestmark = pytest.mark.xdist_group("torch")  # loading PyTorch takes seconds: once is enough
+
+
+class Digits(torch.utils.data.Dataset):
+    def __init__(self, role: str) -> None:
+        self.x, self.y = (torch.from_numpy(array) for array in digits()[role])
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"pixels": self.x[index], "labels": self.y[index]}
+
+
+class Network(torch.nn.Module):
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(64, 16), torch.nn.ReLU())
+        self.out = torch.nn.Linear(16, 10)
+        self.fails, self.seen = fails, 0
+
+    def forward(self, pixels: Any, labels: Any = None) -> dict[str, Any]:
+        self.seen += 1
+        if self.fails and self.seen == 14:
+            raise Boom("in the middle")
+        guess = self.out(self.body(pixels))
+        return {"loss": torch.nn.functional.cross_entropy(guess, labels), "logits": guess}
+
+
+def accuracy(judged: Any) -> dict[str, float]:
+    return {"accuracy": float((np.argmax(judged.predictions, -1) == judged.label_ids).mean())}
+
+
+def trainer(folder: Path, network: Any, *callbacks: Any, epochs: int = 3, **more: Any) -> Any:
+    said = {
+        "per_device_train_batch_size": 48, "per_device_eval_batch_size": 80, "learning_rate": 0.03,
+        "weight_decay": 0.01, "num_train_epochs": epochs, "eval_strategy": "epoch", "save_strategy": "epoch",
+        "logging_strategy": "epoch", "report_to": "none", "use_cpu": True, "seed": 7, "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+    }  # fmt: skip
+    return Trainer(
+        network,
+        TrainingArguments(str(folder / "kept"), **(said | more)),
+        train_dataset=Digits("training"),
+        eval_dataset=Digits("validation"),
+        compute_metrics=accuracy,
+        callbacks=list(callbacks),
+    )
+
+
+class TestTransformers(CaptureContract):
+    software = "transformers"
+
+    @classmethod
+    def train(cls, run: Recorder | None, folder: Path, *, fails: bool = False) -> Told:
+        torch.manual_seed(7)
+        network = Network(fails)
+        one = trainer(folder, network, *([Capture(run=run)] if run is not None else []))
+        one.train()
+        history = one.state.log_history
+        tested = one.evaluate(Digits("test"))
+        return Told(
+            result=b"".join(tensor.numpy().tobytes() for tensor in network.state_dict().values()),
+            hyperparameters={
+                "optimizer": "AdamW", "learning_rate": 0.03, "weight_decay": 0.01, "group_2.weight_decay": 0.0,
+                "epochs": 3, "batch_size": 48, "lr_scheduler_type": "linear", "seed": 7, "steps": 30, "num_layers": 4,
+            },
+            measures={name: [log[name] for log in history if name in log] for name in ("loss", "grad_norm")},
+            validation={
+                name: [log[f"eval_{name}"] for log in history[:-1] if f"eval_{name}" in log]
+                for name in ("loss", "accuracy")
+            },
+            adaptations=[
+                (epoch, name, old, new, "linear schedule")
+                for epoch, old, new in ((2, 0.03, 0.02), (3, 0.02, 0.01), (3, 0.01, 0.0))
+                for name in ("group_2.learning_rate", "learning_rate")
+            ],
+            layers=[("body", "Sequential"), ("body.0", "Linear"), ("body.1", "ReLU"), ("out", "Linear")],
+            evaluation={name: tested[f"eval_{name}"] for name in ("loss", "accuracy")},
+            model=folder / "kept" / "checkpoint-30",
+        )  # fmt: skip
+
+
+def test_early_stopping_adapts_the_number_of_epochs_and_the_best_is_the_model(tmp_path: Path):
+    more = {"load_best_model_at_end": True, "metric_for_best_model": "eval_accuracy", "greater_is_better": False}
+    network = Network()
+    stop = EarlyStoppingCallback(1, early_stopping_threshold=100.0)
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        one = trainer(tmp_path, network, capture, stop, epochs=9, **more)
+        one.train()
+        one.predict(Digits("test"))
+    with provml.open(tmp_path / "home") as store:
+        assert (2, "epochs", 9, 2, "EarlyStoppingCallback") in adaptations(store)
+        (judged,) = ask(store, "SELECT ?p { ?t a provml:EvaluationExecution ; provml:evaluated/provlake:path ?p }")
+        assert judged == (one.state.best_model_checkpoint,)
+
+
+def test_what_is_logged_by_steps_is_of_the_batch(tmp_path: Path):
+    with Capture("digits", home=tmp_path / "home", strict=True, checkpoints=False) as capture:
+        more = {"logging_strategy": "steps", "logging_steps": 5, "eval_strategy": "no", "save_strategy": "no"}
+        trainer(tmp_path, Network(), capture, epochs=1, gradient_accumulation_steps=2, **more).train()
+    with provml.open(tmp_path / "home") as store:
+        rows = ask(store, """SELECT ?b { ?v a provml:BatchEvaluation ; prov:wasDerivedFrom/rdfs:label "loss" ;
+            prov:wasGeneratedBy/provml:sectionIndex ?b } ORDER BY ?b""")  # fmt: skip
+        assert rows == [(5,)]
+        assert len(ask(store, "SELECT ?b { ?b a provml:BatchExecution }")) == 5, "a batch is a step of the optimizer"

@@ -1,0 +1,362 @@
+"""Ad-hoc queries are guarded: no query ends the process, calls another machine unasked, or runs past its limit."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import provml
+from provml.answer import Answer
+from provml.cli import main
+from provml.errors import BrokenQuery, QueryTookTooLong, ServiceRefused
+from provml.store import Store
+from provml.store.guard import DEEPEST, LONGEST, MOST, check
+
+ENDLESS = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
+HUGE = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i } ORDER BY ?a ?d"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    with provml.record("flowers", model="alexnet", home=home, strict=True, capture_environment=False) as run:
+        raw = run.dataset(b"raw", name="photos", role="raw")
+        with run.training(using=raw, learning_rate=0.1, note='a "word"') as training:
+            for epoch in training.epochs(20):
+                epoch.measured(loss=1 / epoch.index)
+    return home
+
+
+@pytest.fixture
+def store(home: Path) -> Iterator[Store]:
+    with provml.open(home) as opened:
+        yield opened
+
+
+# ---- nesting and length
+
+NESTED: dict[str, Callable[[int], str]] = {
+    "groups": lambda n: "SELECT * " + "{" * n + " ?s ?p ?o " + "}" * n,
+    "sub-selects": lambda n: "SELECT * {" * n + " ?s ?p ?o " + "}" * n,
+    "optional groups": lambda n: "SELECT * {" + "OPTIONAL {" * n + " ?s ?p ?o " + "}" * (n + 1),
+    "parentheses": lambda n: "SELECT * { FILTER " + "(" * n + "1" + ")" * n + "}",
+    "calls": lambda n: "SELECT * { ?s ?p ?o FILTER(" + "STR(" * n + "?o" + ")" * n + ") }",
+    "conditions": lambda n: "SELECT * { ?s ?p ?o FILTER(" + "IF(true, 1, " * n + "1" + ")" * n + ") }",
+    "filters": lambda n: "SELECT * { FILTER(" + "NOT EXISTS { FILTER(" * n + "1" + ")}" * n + ") }",
+    "paths": lambda n: "SELECT * { ?s " + "(" * n + "<a:b>" + ")+" * n + " ?o }",
+    "lists": lambda n: "SELECT * { ?s ?p " + "(" * n + "1" + ")" * n + " }",
+    "blank nodes": lambda n: "SELECT * { ?s ?p " + "[ ?p " * n + "1" + "]" * n + " }",
+    "triple terms": lambda n: "SELECT * { ?s ?p " + "<<( ?s ?p " * n + "1" + ")>>" * n + " }",
+    "annotations": lambda n: "SELECT * { ?s ?p ?o " + "{| ?p ?o " * n + "|}" * n + " }",
+}
+IN_A_ROW: dict[str, Callable[[int], str]] = {
+    "sums": lambda n: "SELECT * { ?s ?p ?o FILTER(" + "1+" * n + "1) }",
+    "alternatives": lambda n: "SELECT * { ?s ?p ?o FILTER(" + "?o||" * n + "?o) }",
+    "negations": lambda n: "SELECT * { ?s ?p ?o FILTER(" + "!" * n + "?o) }",
+    "steps of a path": lambda n: "SELECT * { ?s " + "<a:b>/" * n + "<a:b> ?o }",
+    "branches of a path": lambda n: "SELECT * { ?s " + "<a:b>|" * n + "<a:b> ?o }",
+    "unions": lambda n: "SELECT * { " + "{ ?s ?p ?o } UNION " * n + "{ ?s ?p ?o } }",
+    "optional parts": lambda n: "SELECT * { " + "OPTIONAL { ?s ?p ?o } " * n + "}",
+    "subtractions": lambda n: "SELECT * { ?s ?p ?o " + "MINUS { ?s ?p ?o } " * n + "}",
+    "bindings": lambda n: "SELECT * { " + "".join(f"BIND(1 AS ?x{i}) " for i in range(n)) + "}",
+    "triples": lambda n: "SELECT * { " + "?s ?p ?o . " * n + "}",
+    "objects": lambda n: "SELECT * { ?s ?p 1" + ", 1" * n + " }",
+    "items of a list": lambda n: "SELECT * { ?s ?p (" + "1 " * n + ") }",
+    "columns": lambda n: "SELECT " + "".join(f"(1 AS ?x{i}) " for i in range(n)) + "{}",
+}
+
+
+@pytest.mark.parametrize("what", [*NESTED, *IN_A_ROW])
+def test_a_query_that_would_end_the_process_is_refused(store: Store, what: str):
+    with pytest.raises(BrokenQuery, match=r"nested more than|words and signs|characters"):
+        store.query((NESTED | IN_A_ROW)[what](20_000))
+
+
+PARSE = """
+import sys, pyoxigraph as ox
+for query in sys.stdin.read().split("\\0"):
+    try:
+        ox.Store().query(query)
+    except SyntaxError:
+        pass
+print("alive")
+"""
+
+
+def longest(query: Callable[[int], str]) -> str:
+    """The longest query of a kind that the guard lets through."""
+    low, high = 1, 20_000
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            check(query(middle))
+            low = middle
+        except BrokenQuery:
+            high = middle
+    return query(low)
+
+
+@pytest.mark.parametrize("what", ["groups", "calls", "conditions", "filters", "paths", "triple terms"])
+def test_what_is_just_not_too_deep_does_not_end_the_engine(what: str):
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE], input=longest(NESTED[what]), capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "alive\n", (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("what", ["sums", "negations", "branches of a path", "bindings", "subtractions", "columns"])
+def test_what_is_just_not_too_long_does_not_end_the_engine(what: str):
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE], input=longest(IN_A_ROW[what]), capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "alive\n", (done.returncode, done.stderr)
+
+
+def test_brackets_in_texts_iris_and_comments_nest_nothing(store: Store):
+    brackets = "({[" * 1000
+    store.query(f"SELECT * {{ ?s ?p '{brackets}' }} # {brackets}")
+    store.query(f'SELECT * {{ ?s ?p """ {brackets} " \\" """ }}')
+    with pytest.raises(BrokenQuery, match="nested"):
+        store.query(f"SELECT * {{ ?s ?p '' }}\n{brackets}")
+
+
+def test_many_values_are_no_long_query(store: Store):
+    many = " ".join(f"<http://example.org/{number}>" for number in range(MOST * 3))
+    assert store.query(f"SELECT ?x {{ VALUES ?x {{ {many} }} ?x a prov:Entity }}") is not None
+    rows = " ".join(f"({number} 'x')" for number in range(MOST * 2))
+    assert len(store.query(f"SELECT * {{ VALUES (?x ?y) {{ {rows} }} }}")) == MOST * 2  # type: ignore[arg-type]
+    chain = "1+" * (MOST * 2)
+    with pytest.raises(BrokenQuery, match="words and signs"):
+        store.query(f"SELECT * {{ VALUES ?x {{ 1 }} FILTER({chain}1) }}")
+
+
+def test_a_query_is_no_longer_than_a_megabyte(store: Store):
+    with pytest.raises(BrokenQuery, match="characters"):
+        store.query("ASK {}" + " " * LONGEST)
+
+
+def test_every_question_of_the_catalog_is_far_from_the_bounds(store: Store):
+    for query in store.catalog.values():
+        check(query.text * 2)
+    assert DEEPEST >= 100
+
+
+# ---- other machines
+
+
+@pytest.fixture
+def calls() -> Iterator[tuple[str, list[str]]]:
+    """A server that notes who calls it."""
+    heard: list[str] = []
+
+    class Note(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.path)
+            self.send_error(500)
+
+        do_POST = do_GET  # noqa: N815  # so the library names it
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Note)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/", heard
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+CALLING = [
+    "SELECT * { SERVICE <URL> { ?s ?p ?o } }",
+    "SELECT * { service silent <URL> { ?s ?p ?o } }",
+    "PREFIX x: <URL> SELECT * { SERVICE x:y { ?s ?p ?o } }",
+    "PREFIX : <URL> SELECT * { SERVICE:y { ?s ?p ?o } }",
+    "PREFIX x: <URL> SELECT * { SERVICEx:y { ?s ?p ?o } }",
+    "SELECT * { ?s ?p ?o.SERVICE<URL>{ ?s ?p ?o } }",
+    "SELECT * { VALUES ?x { 1 }SERVICE<URL>{ ?s ?p ?o } }",
+    "SELECT * { OPTIONAL { ?s provlake:status true } VALUES ?x { trueSERVICE } SERVICE<URL>{ ?s ?p ?o } }",
+    "SELECT * { { SELECT * { SERVICE <URL> { ?s ?p ?o } } } }",
+    "SELECT * { FILTER EXISTS { #\nSERVICE #\n<URL> { ?s ?p ?o } } }",
+    "ASK { SERVICE <URL> { ?s ?p ?o } }",
+]
+
+
+@pytest.mark.parametrize("query", CALLING)
+def test_a_query_calls_no_other_machine_unless_it_may(store: Store, calls: tuple[str, list[str]], query: str):
+    url, heard = calls
+    with pytest.raises(ServiceRefused, match="--allow-service"):
+        store.query(query.replace("URL", url))
+    assert heard == []
+
+
+def test_a_call_that_is_allowed_is_made_also_in_a_process_of_its_own(store: Store, calls: tuple[str, list[str]]):
+    url, heard = calls
+    for timeout in (None, 30.0):
+        heard.clear()
+        with pytest.raises(BrokenQuery, match="500"):
+            store.query(CALLING[0].replace("URL", url), service=True, timeout=timeout)
+        assert heard == ["/"]
+
+
+@pytest.mark.parametrize("query", ["LOAD <URL>", "SELECT * FROM <URL> { ?s ?p ?o }", "DESCRIBE <URL>"])
+def test_nothing_is_loaded_from_elsewhere(store: Store, calls: tuple[str, list[str]], query: str):
+    url, heard = calls
+    try:
+        answer = store.query(query.replace("URL", url))
+        assert isinstance(answer, Answer)
+        assert answer.rows == []
+    except BrokenQuery:
+        assert query.startswith("LOAD")
+    assert heard == []
+
+
+def test_a_name_that_has_service_in_it_is_no_call(store: Store):
+    store.query(
+        "PREFIX ex: <http://example.org/service#> "
+        "SELECT ?service { ?service ex:service <http://example.org/SERVICE> , 'SERVICE' , 'x'@en # SERVICE\n }"
+    )
+
+
+def test_questions_of_a_user_are_guarded_too(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "u1-call.rq").write_text(
+        "#+ id: u1\n#+ summary: Who is out there?\n#+ columns: {s: iri}\n"
+        "SELECT ?s WHERE { SERVICE <http://example.org/sparql> { ?s ?p ?o } }\n"
+    )
+    monkeypatch.setenv("PROVML_QUERIES", str(tmp_path))
+    with provml.open(home) as store, pytest.raises(ServiceRefused):
+        store.ask("u1")
+
+
+# ---- time and memory
+
+
+def children() -> set[int]:
+    """The processes that this one started and that are still there."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid() and fields[0] != "Z":
+            found.add(int(stat.parent.name))
+    return found
+
+
+def test_a_query_that_goes_on_is_ended_at_its_limit_and_leaves_nothing(store: Store, home: Path):
+    before = children()
+    with pytest.raises(QueryTookTooLong, match="1 s, its time limit") as told:
+        store.query(ENDLESS, timeout=1)
+    assert told.value.seconds == 1
+    assert children() <= before
+    assert list((home / "index").glob("reader-*")) == []
+    assert store.query("ASK { ?run provlake:status 'FINISHED' }") is True
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT ?e ?n ?v { ?e provml:sectionIndex ?n . ?m prov:wasGeneratedBy ?e ; prov:value ?v } ORDER BY ?n",
+        "SELECT ?s ?nothing { ?s a provml:TrainingExecution OPTIONAL { ?s provml:nothing ?nothing } }",
+        "SELECT ?v ?t { { ?s prov:value ?v } UNION { ?s prov:startedAtTime ?t } } ORDER BY ?t ?v",
+        "SELECT ('x'@en AS ?a) (1.5 AS ?b) (xsd:double('NaN') AS ?c) (<a:b> AS ?d) (true AS ?e) {}",
+        "ASK { ?run provlake:status 'FINISHED' }",
+        "ASK { ?run provlake:status 'NOTHING' }",
+        "CONSTRUCT { ?s rdfs:label ?l } WHERE { ?s rdfs:label ?l }",
+        "SELECT * { ?nothing provml:nothing ?at_all }",
+    ],
+)
+def test_an_answer_is_the_same_from_a_process_of_its_own(store: Store, query: str):
+    here, there = store.query(query), store.query(query, timeout=60)
+    if isinstance(here, Answer):
+        assert isinstance(there, Answer)
+        assert there.columns == here.columns
+        assert sorted(map(repr, there.rows)) == sorted(map(repr, here.rows))
+    else:
+        assert there is here
+
+
+def test_it_reads_what_was_just_written(tmp_path: Path):
+    with provml.open(tmp_path) as store:
+        with provml.record("late", home=tmp_path, strict=True, capture_environment=False):
+            pass
+        assert store.query("ASK { ?run provlake:status 'FINISHED' }", timeout=60) is True
+
+
+def test_a_store_in_memory_is_asked_apart_too(home: Path):
+    with provml.open(home), provml.open(home) as second:
+        assert second.index.is_private
+        assert second.query("ASK { ?run provlake:status 'FINISHED' }", timeout=60) is True
+        with pytest.raises(QueryTookTooLong):
+            second.query(ENDLESS, timeout=1)
+
+
+def test_what_the_engine_refuses_is_told_from_a_process_of_its_own(store: Store):
+    with pytest.raises(BrokenQuery, match="a prefix is used that is not declared"):
+        store.query("SELECT ?x { ?x nope:y ?z }", timeout=60)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the system bounds no memory there")
+def test_a_query_takes_no_more_memory_than_it_may(store: Store):
+    assert store.query("ASK {}", timeout=60, memory=2_000_000_000) is True
+    with pytest.raises(BrokenQuery, match="2 GB of memory"):
+        store.query(HUGE, timeout=120, memory=2_000_000_000)
+
+
+def test_the_command_ends_a_query_at_its_limit(home: Path):
+    def run(*words: str) -> tuple[int, str]:
+        done = CliRunner().invoke(main, ["query", *words, "--home", str(home)])
+        return done.exit_code, done.output
+
+    code, said = run(ENDLESS, "--timeout", "1")
+    assert code == 1
+    assert "--timeout" in said
+    assert run("ASK { ?run provlake:status 'FINISHED' }")[1] == "true\n"
+    assert run("ASK { ?run provlake:status 'FINISHED' }", "--timeout", "0")[1] == "true\n"
+    code, said = run("ASK { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }")
+    assert code == 2
+    assert "--allow-service" in said
+    assert "--allow-service" not in run("ASK { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }", "--allow-service")[1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send there")
+def test_the_user_who_loses_patience_leaves_no_process_behind(home: Path):
+    command = [sys.executable, "-m", "provml", "query", ENDLESS, "--home", str(home), "--timeout", "600"]
+    asking = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    child = wait_for(lambda: [pid for pid in descendants(asking.pid) if "apart.py" in command_of(pid)])
+    asking.send_signal(signal.SIGINT)
+    asking.communicate(timeout=60)
+    assert asking.returncode != 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in child)
+    assert list((home / "index").glob("reader-*")) == []
+
+
+def descendants(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def wait_for(look: Callable[[], list[int]]) -> list[int]:
+    for _ in range(600):
+        if found := look():
+            return found
+        time.sleep(0.1)
+    raise AssertionError("it never came")

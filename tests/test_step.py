@@ -1,0 +1,356 @@
+"""Functions as steps: what a call used, had as parameters and produced, and that the function is what it was."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import pickle
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import provml
+from provml import event
+from provml.content import Data
+from provml.event import Begin, Done, Produced
+from provml.journal import read_lines
+from provml.recorder import Recorder
+from provml.sections import Step
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("PROVML_RUN", "PROVML_HOME", "PROVML_DISABLED"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def run() -> Iterator[Recorder]:
+    with provml.record("flowers", strict=True, capture_environment=False) as made:
+        yield made
+
+
+def of(kind: type[Any], run: Recorder) -> list[Any]:
+    lines = [line for path in sorted(Path(".provml/runs", run.id).glob("*.jsonl")) for _, _, line in read_lines(path)]
+    return [what for what in map(event.decode, lines) if isinstance(what, kind)]
+
+
+def written(name: str, text: str = "1,2\n") -> Path:
+    path = Path(name)
+    path.write_text(text)
+    return path
+
+
+def test_a_function_is_a_step_with_its_data_its_parameters_and_what_it_returns(run: Recorder):
+    @run.step
+    def tile(source: Data, size: int, *, mode: str = "wrap") -> Path:
+        return written("tiles.csv", Path(source.path).read_text() * size)
+
+    raw = run.dataset(written("raw.csv"))
+    made = tile(raw, 2)
+
+    assert made == Path("tiles.csv")
+    [begin] = of(Begin, run)
+    assert (begin.name, begin.kind, begin.using) == ("tile", "step", [raw.ref])
+    assert begin.values == {"size": 2, "mode": "wrap"}
+    [produced] = of(Produced, run)
+    [_, told] = of(event.Data, run)
+    assert (produced.at, produced.ref, told.name, told.path) == ("tile", told.ref, "tiles.csv", "tiles.csv")
+    assert of(Done, run)[0].status == "FINISHED"
+
+
+def test_what_the_decorator_is_told_is_said_of_each_call(run: Recorder):
+    @run.step(named="gray scale", kind="filter", by="alice", role="training", filter_name="gray-scale")
+    def gray(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return x * 0.5
+
+    gray(np.ones(3))
+    gray(np.zeros(3))
+    one, two = of(Begin, run)
+    assert (one.name, one.kind, one.by, one.at, two.at) == (
+        "gray scale",
+        "filter",
+        "alice",
+        "gray-scale",
+        "gray-scale-2",
+    )
+    assert one.values == {"filter_name": "gray-scale"}
+    assert len({produced.ref for produced in of(Produced, run)}) == 2
+
+
+def test_paths_and_arrays_are_used_and_produced_where_their_parameters_are_named(run: Recorder):
+    @run.step(using=("source", "mask"), producing="target")
+    def blur(source: str, mask: Any, target: str) -> int:
+        return Path(target).write_text("b")
+
+    assert blur(str(written("a.csv")), np.ones(4), "b.csv") == 1
+    [begin] = of(Begin, run)
+    names = {data.ref: data.name for data in of(event.Data, run)}
+    assert [names[ref] for ref in begin.using] == ["a.csv", "mask"]
+    assert [names[made.ref] for made in of(Produced, run)] == ["b.csv"]
+    assert begin.values == {}
+
+
+def test_lineage_goes_through_functions_by_the_content_of_their_files(run: Recorder):
+    @run.step(using="source")
+    def clean(source: Path) -> Path:
+        return written("clean.csv", source.read_text().strip())
+
+    @run.step(using="source", kind="split")
+    def halve(source: Path) -> tuple[Path, Path]:
+        return written("train.csv", "1"), written("test.csv", "2")
+
+    halve(clean(written("raw.csv")))
+    run.finish()
+    with provml.open() as store:
+        rows = store.query(
+            """SELECT ?name { ?made provlake:path "test.csv" ; (prov:wasGeneratedBy/prov:used)+ ?origin .
+               ?origin provlake:path ?name } ORDER BY ?name"""
+        ).rows
+    assert [row[0] for row in rows] == ["clean.csv", "raw.csv"]
+
+
+def test_an_exception_is_recorded_and_reaches_the_caller(run: Recorder):
+    @run.step
+    def broken(size: int) -> None:
+        raise ZeroDivisionError("no tiles")
+
+    with pytest.raises(ZeroDivisionError, match="no tiles"):
+        broken(0)
+    [done] = of(Done, run)
+    assert (done.status, done.error) == ("FAILED", ["ZeroDivisionError", "no tiles"])
+
+
+def test_a_wrong_call_raises_what_it_would_raise(run: Recorder):
+    @run.step
+    def one(size: int) -> int:
+        return size
+
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sise'"):
+        one(sise=3)  # type: ignore[call-arg]
+    assert of(Done, run)[0].error[0] == "TypeError"
+
+
+def test_a_generator_is_a_step_that_lasts_until_it_is_left(run: Recorder):
+    @run.step
+    def shards(count: int) -> Iterator[Path]:
+        for number in range(count):
+            yield written(f"shard-{number}", str(number))
+
+    waiting = shards(3)
+    assert of(Begin, run) == []  # nothing happened yet
+    assert next(waiting) == Path("shard-0")
+    assert of(Done, run) == []
+    assert list(waiting) == [Path("shard-1"), Path("shard-2")]
+    assert [data.name for data in of(event.Data, run)] == ["shard-0", "shard-1", "shard-2"]
+    for _ in shards(3):
+        break
+    assert [done.status for done in of(Done, run)] == ["FINISHED", "FINISHED"]
+    assert inspect.isgeneratorfunction(shards)
+
+
+def test_what_is_sent_and_thrown_into_a_generator_reaches_it(run: Recorder):
+    @run.step
+    def echo() -> Any:
+        heard = []
+        while len(heard) < 3:
+            try:
+                heard.append((yield len(heard)))
+            except KeyError as error:
+                heard.append(error.args[0])
+        return heard
+
+    def caller() -> Any:
+        return (yield from echo())
+
+    talk = caller()
+    assert next(talk) == 0
+    assert talk.send("a") == 1
+    assert talk.throw(KeyError("b")) == 2
+    with pytest.raises(StopIteration) as stop:
+        talk.send("c")
+    assert stop.value.value == ["a", "b", "c"]
+
+
+def test_coroutines_and_asynchronous_generators_are_steps(run: Recorder):
+    @run.step
+    async def load(name: str) -> Path:
+        await asyncio.sleep(0)
+        return written(name)
+
+    @run.step
+    async def stream(count: int) -> AsyncIterator[int]:
+        for number in range(count):
+            heard = yield number
+            assert heard is None
+
+    @run.step
+    async def late() -> None:
+        raise TimeoutError("no answer")
+
+    async def main() -> list[int]:
+        await asyncio.gather(load("a"), load("b"))
+        with pytest.raises(TimeoutError):
+            await late()
+        return [number async for number in stream(3)]
+
+    assert asyncio.run(main()) == [0, 1, 2]
+    assert inspect.iscoroutinefunction(load)
+    assert {begin.at for begin in of(Begin, run)} == {"load", "load-2", "late", "stream"}
+    assert {done.at: done.status for done in of(Done, run)} == {
+        "load": "FINISHED",
+        "load-2": "FINISHED",
+        "late": "FAILED",
+        "stream": "FINISHED",
+    }
+
+
+def test_what_is_sent_and_thrown_into_an_asynchronous_generator_reaches_it(run: Recorder):
+    heard: list[Any] = []
+
+    @run.step
+    async def echo() -> Any:
+        while True:
+            try:
+                heard.append((yield len(heard)))
+            except KeyError as error:
+                heard.append(error.args[0])
+
+    async def main() -> None:
+        talk = echo()
+        assert await anext(talk) == 0
+        assert await talk.asend("a") == 1
+        assert await talk.athrow(KeyError("b")) == 2
+        await talk.aclose()
+
+    asyncio.run(main())
+    assert heard == ["a", "b"]
+    assert [done.status for done in of(Done, run)] == ["FINISHED"]
+
+
+def test_methods_are_steps_and_self_is_no_parameter(run: Recorder):
+    class Loader:
+        @run.step
+        def load(self, count: int) -> int:
+            return count + 1
+
+        @run.step
+        @staticmethod
+        def check(limit: int) -> int:
+            return limit
+
+        @classmethod
+        @run.step
+        def make(cls, name: str) -> str:
+            return cls.__name__ + name
+
+    assert Loader().load(2) == 3
+    assert Loader.check(5) == 5
+    assert Loader().make("s") == "Loaders"
+    assert [begin.values for begin in of(Begin, run)] == [{"count": 2}, {"limit": 5}, {"name": "s"}]
+
+
+def test_each_call_of_a_recursion_is_a_step(run: Recorder):
+    @run.step
+    def halve(size: int) -> int:
+        return size if size < 2 else halve(size // 2)
+
+    assert halve(8) == 1
+    assert [begin.values["size"] for begin in of(Begin, run)] == [8, 4, 2, 1]
+    assert [done.at for done in of(Done, run)] == ["halve-4", "halve-3", "halve-2", "halve"]
+
+
+def test_threads_have_steps_of_their_own(run: Recorder):
+    @run.step
+    def work(number: int) -> int:
+        return number * 2
+
+    given: list[int] = []
+    threads = [threading.Thread(target=lambda n=n: given.append(work(n))) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(given) == [n * 2 for n in range(20)]
+    assert len({begin.at for begin in of(Begin, run)}) == 20
+    assert len(of(Done, run)) == 20
+
+
+def test_arguments_that_are_not_plain_or_secret_are_left_out(run: Recorder):
+    @run.step
+    def fit(model: object, api_token: str, layers: list[int], text: str, many: list[int], none: None = None) -> None:
+        pass
+
+    fit(object(), "hush", [3, 2], "x" * 5000, list(range(5000)))
+    assert of(Begin, run)[0].values == {"layers": "[3, 2]"}
+
+
+def test_a_fault_of_capture_leaves_the_result_as_it_is(caplog: pytest.LogCaptureFixture):
+    class Unreadable(np.ndarray[Any, Any]):
+        def tobytes(self, *given: Any) -> bytes:
+            raise MemoryError("too big")
+
+    with provml.record("flowers", capture_environment=False) as run:
+        result = np.ones(3).view(Unreadable)
+        assert run.step(lambda: result)() is result
+        assert run.faults == 1
+    assert "too big" in caplog.text
+
+
+def test_where_recording_is_off_the_function_is_just_called(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PROVML_DISABLED", "1")
+    with provml.record("flowers") as run:
+        assert run.step(lambda size: size + 1)(1) == 2
+    assert not Path(".provml").exists()
+
+
+def test_a_name_still_gives_a_step_to_use_in_a_with(run: Recorder):
+    with run.step("tile", by="alice", size=3) as step:
+        pass
+    assert isinstance(step, Step)
+    [begin] = of(Begin, run)
+    assert (begin.name, begin.by, begin.values) == ("tile", "alice", {"size": 3})
+
+
+def double(size: int) -> int:
+    """Twice as much."""
+    return size * 2
+
+
+def test_a_recorded_function_keeps_its_name_its_doc_and_its_signature(run: Recorder):
+    recorded = run.step(double)
+    assert (recorded.__name__, recorded.__doc__) == ("double", "Twice as much.")
+    assert str(inspect.signature(recorded)) == "(size: 'int') -> 'int'"
+    assert pickle.loads(pickle.dumps(double)) is double
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ({"using": "sauce"}, "double has no parameter 'sauce'; it has size"),
+        ({"kind": "trainning"}, "kind is one of training"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_the_decorator(run: Recorder, said: dict[str, Any], error: str):
+    with pytest.raises(ValueError, match=error):
+        run.step(**said)(double)
+
+
+def test_what_is_no_function_is_refused(run: Recorder):
+    with pytest.raises(TypeError, match="a name or a function, not 3"):
+        run.step(3)  # type: ignore[type-var]
+
+
+def test_a_training_is_a_stage_and_the_path_that_it_gives_is_the_model(run: Recorder):
+    @run.step(kind="training", using="data")
+    def learn(data: Path, learning_rate: float) -> Path:
+        return written("net.pt", "weights")
+
+    learn(written("train.csv"), 0.1)
+    assert [(data.kind, data.name) for data in of(event.Data, run)] == [("dataset", "train.csv"), ("model", "flowers")]
+    assert of(Begin, run)[0].kind == "training"
