@@ -77,6 +77,8 @@ def test_run_again_it_adds(told):
     assert len(after) == 2 * len(before)
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")  # Keras
+@pytest.mark.xdist_group("torch")
 @pytest.mark.parametrize("framework", ["keras", "torch", "sklearn"])
 def test_the_same_is_told_of_a_framework(framework: str, tmp_path: Path):
     done = demo(tmp_path, "--framework", framework)

@@ -31,8 +31,9 @@ UNPACED = 256 << 20
 """So many where the system does not tell how much memory is held: less is slower, more takes more memory."""
 SMALL = 2 << 20
 """Less than this goes in as one transaction, without files of its own."""
-LARGE = 8 << 20
-"""Journals of more bytes than this (a million triples or so) are not lifted into memory, but into a folder."""
+LARGE = 16 << 20
+"""Journals of more bytes than this (two million triples or so) are not lifted into memory, where they would take more
+than a gigabyte, but into a folder, which takes no more than that however many they are."""
 MUCH = 5000
 """Fewer events are sooner taken in again than the disk is made to keep them, or a snapshot is made."""
 ONTOLOGY = ox.NamedNode("https://w3id.org/provml")
