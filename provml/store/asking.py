@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from provml.store.home import Store
 
 MODELS = """
-SELECT DISTINCT ?node ?name ?run WHERE {
+SELECT DISTINCT ?node ?name ?run ?began WHERE {
   ?node a provml:Model ; provlake:wasDerivedFromAttribute/rdfs:label ?name ; prov:wasGeneratedBy ?made .
   { ?made provlake:wasMemberOfWorkflowExecution ?run }
   UNION { ?made provml:wasSectionOf/provlake:wasMemberOfWorkflowExecution ?run }
-}"""
+  OPTIONAL { ?run prov:startedAtTime ?began }
+} ORDER BY ?began ?run ?node"""
 DATASETS = """
 SELECT DISTINCT ?node ?name ?other WHERE {
   ?node a provml:LearningDataset ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
@@ -85,12 +86,13 @@ def _stands_for(store: Store, query: Query, one: Parameter, value: Any) -> Any:
 
 
 def _models(store: Store) -> list[tuple[str, IRI]]:
-    """Models by name, and by name and run: alexnet, alexnet@20261116-…"""
+    """Models by name, and by name and run: alexnet, alexnet@20261116-…, alexnet@latest."""
     rows = store.query(MODELS, sync=False)
-    names = []
-    for node, name, run in rows if isinstance(rows, Answer) else ():
+    names, latest = [], {}
+    for node, name, run, _ in rows if isinstance(rows, Answer) else ():
         names += [(str(name), node), (f"{name}@{run.name}", node)]
-    return names
+        latest[f"{name}@latest"] = node
+    return [*names, *latest.items()]
 
 
 def _datasets(store: Store) -> list[tuple[str, IRI]]:
