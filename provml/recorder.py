@@ -54,11 +54,9 @@ class Recorder:
         if run is not None and not process.RUN_ID.fullmatch(run):
             raise ValueError(f"a run's id is of letters, digits, '-', '_' and '.', not {run!r}")
         given, given_home, joined = process.handed_down(home)
-        self.name = text(name)
-        self.model = text(model) or self.name
+        self.name, self.model = text(name), text(model) or text(name)
         self.detail = detail
-        self.every = every
-        self.strict, self.validates = strict, validate
+        self.every, self.strict, self.validates = every, strict, validate
         self.id = run or given or new_run_id()
         self.home = Path(home or given_home or default_home())
         self.rank = process.rank()
@@ -75,12 +73,14 @@ class Recorder:
             task=text(task),
         )
         self._begin(first, is_new=not (run or given))
-        if self.off:
-            return
-        if workflow is not None:
-            self.tell_workflow(workflow)
-        if capture_environment:
-            self._tell_environment()
+        try:
+            if workflow is not None and not self.off:
+                self.tell_workflow(workflow)
+            if capture_environment and not self.off:
+                self._tell_environment()
+        except BaseException as error:  # it is strict, and nobody will hold this run to end it
+            self.finish(error=error)
+            raise
 
     def _begin(self, first: event.Run, *, is_new: bool = False) -> None:
         """Begin to write this run's events in this process."""
@@ -181,7 +181,7 @@ class Recorder:
     def place(self, name: str) -> str:
         """A path for a stage or a step: its name, with a number from the second on, and what sets this writer apart."""
         slug = "".join(c if c.isalnum() or c in "._-" else "-" for c in text(name)).strip("-.") or "step"
-        suffix = self._writer.suffix if self._writer is not None else ""
+        suffix = self._writer.suffix if self._writer else ""
         count = self._count.get(slug, 0) + 1
         mine = object()
         while True:  # threads and names that look numbered may have taken it
