@@ -244,3 +244,32 @@ def test_an_imported_run_keeps_all_promises(tmp_path: Path):
     with Store(tmp_path) as store:
         report = store.validate(first)
     assert report, str(report)
+
+
+def test_all_runs_are_told_together_and_what_they_share_once(tmp_path: Path):
+    for number in range(3):
+        with Recorder("flowers", home=tmp_path, run=f"run-{number}") as run, run.evaluation() as test:
+            test.measured(score=number / 10)
+    with Store(tmp_path) as store:
+        alone = [store.validate(f"run-{number}") for number in range(3)]
+        steps: list[tuple[int, int]] = []
+        together = store.validate(None, progress=lambda done, total, name: steps.append((done, total)))
+    assert {result.focus for result in together} == {result.focus for report in alone for result in report}
+    assert len(together) == len(set(together)) <= sum(map(len, alone))
+    assert together.checked is not None
+    assert together.checked.triples == sum(report.checked.triples for report in alone if report.checked)
+    assert steps == sorted(steps)
+    assert steps[-1][0] == steps[-1][1]
+
+
+def test_data_that_was_added_by_hand_is_validated_with_the_runs(tmp_path: Path):
+    with Recorder("flowers", home=tmp_path, run="run-1"):
+        pass
+    (tmp_path / "mine.ttl").write_text(
+        "<http://example.org/x> a <https://w3id.org/provml#TrainingExecution> , <https://w3id.org/provml#Nonsense> ."
+    )
+    with Store(tmp_path) as store:
+        before = store.validate(None)
+        store.load(tmp_path / "mine.ttl")
+        after = store.validate(None)
+    assert "http://example.org/x" in {result.focus for result in after} - {result.focus for result in before}
