@@ -44,11 +44,6 @@ def demo(framework: str | None, home: Path | None) -> None:
             bar.update(number * share - bar.pos, setting.name)
     option = f" --home {shlex.quote(str(home))}" if home else ""
     holds = tour.show(folder, model, new, click.echo, besides=besides, option=option)
-    click.echo(
-        f"\nNext       provml runs{option} · provml show latest{option} · provml ask --list{option}\n"
-        f"           provml ask q3 --model {model} --plot{option}\n"
-        "           record a training of yours: docs/recorder.md, with Keras, PyTorch, scikit-learn …: docs/capture.md"
-    )
     if not holds:
         sys.exit(1)
 

@@ -30,7 +30,7 @@ def show(
     besides: Mapping[str, Mapping[str, object]],
     option: str = "",
 ) -> bool:
-    """Validate the new runs and answer q1 to q8; whether all hold. `option` is how commands are told the home."""
+    """Validate the new runs, answer q1 to q8, say what is next; whether all hold. `option` tells commands the home."""
     with Store(home) as store:
         new = set(runs)
         held = [store.run(run) for run in new]
@@ -60,6 +60,10 @@ def show(
                 say(f"    {error}")
                 continue
             say(_indented(str(answer) if len(answer) else "(no rows)"))
+        shown = f" --run {finished.id}" if finished is not None else ""
+    say(f"\nNext       provml runs{option} · provml show latest{option} · provml ask --list{option}")
+    say(f"           provml ask q3 --model {shlex.quote(model)}{shown} --plot{option}")
+    say("           record a training of yours: docs/recorder.md, with Keras, PyTorch, scikit-learn …: docs/capture.md")
     return not broken
 
 
