@@ -80,7 +80,7 @@ broken (`groups()`), and goes out by `to_markdown()`, `to_json()`, `to_html()` a
 ## Shapes of your own
 
 Shapes in the folders that `PROVML_SHAPES` names, in the folder `shapes` of a home, or given with `--shapes` are
-checked with ours.
+checked with ours. Those two kinds of folders may be empty or hold other Turtle files too.
 
 ```turtle
 # enough.ttl
@@ -106,15 +106,15 @@ provml validate --shapes enough.ttl
 - **compiled** (the default): SHACL Core and SHACL-SPARQL become SPARQL that the store runs itself. A shape that it
   does not cover is handed to pySHACL, and the report says which. It keeps a thousand results of each shape and counts
   the rest.
-- **reference**: pySHACL, `--engine reference`.
+- **reference**: pySHACL, `--engine reference`, with the targets and rules of SHACL's advanced features.
 
 ## PROV-CONSTRAINTS and OWL
 
 `provml validate --constraints FILE` holds any PROV document to W3C PROV-CONSTRAINTS; each named graph is a bundle and
 is judged on its own. `provml validate --owl` asks HermiT whether a run, without its batches, is consistent with the
-ontology, and if not, which few statements clash. It needs Java and `pip install 'provml[owl]'`; times go to it in
-milliseconds, which is as fine as it reads. OWL knows no missing value and lets two names mean one node, so it finds
-less than the shapes, but what it finds follows from the ontology alone.
+ontology, and if not, which few statements clash, as far as it is found in 15 minutes. It needs Java and
+`pip install 'provml[owl]'`; times go to it in milliseconds, which is as fine as it reads. OWL knows no missing value
+and lets two names mean one node, so it finds less than the shapes, but what it finds follows from the ontology alone.
 """
 
 

@@ -30,7 +30,7 @@ TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "iri": ("an IRI", (str,)),
 }
 HEADER = {"id", "summary", "class", "scope", "timing", "source", "params", "columns", "data", "direction", "plot"}
-PARAMETER = {"type", "help", "optional", "default", "many", "example", "of"}
+PARAMETER = {"type", "help", "optional", "default", "many", "example", "of", "names"}
 ENDLESS = 1_000_000_000
 """A default of so much means all, and is not worth saying to people."""
 
@@ -76,6 +76,7 @@ class Parameter:
     many: bool = False
     example: Any = None
     of: str = ""
+    names: str = ""
 
     @property
     def expected(self) -> str:
@@ -143,7 +144,7 @@ class Query:
         if unknown:
             near = difflib.get_close_matches(unknown[0], self.params)
             advice = f"Did you mean {near[0]}?" if near else f"It has {', '.join(self.params) or 'no parameters'}."
-            raise WrongParameter(self.id, unknown[0], values[unknown[0]], "no such parameter", advice)
+            raise WrongParameter(self.id, unknown[0], values[unknown[0]], "", advice)
         written = {name: self._written(one, values.get(name)) for name, one in self.params.items()}
 
         def put(match: re.Match[str]) -> str:
@@ -185,6 +186,8 @@ def read_query(path: Path) -> Query:
     """A query file, checked: its header, and that its parameters are those that its text uses."""
     try:
         text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BrokenFile("it is not text in UTF-8", "Write it anew as such.", file=str(path)) from error
     except OSError as error:
         raise BrokenFile(str(error.strerror or error).lower(), "Check the path.", file=str(path)) from error
     said = _header(path, text)
@@ -264,23 +267,34 @@ def _broken(path: Path, text: str, word: str, reason: str, advice: str) -> Broke
 
 
 class Catalog(Mapping[str, Query]):
-    """The queries of some folders, by id; provml's own first."""
+    """The queries of some folders, by id; provml's own first. A file of a user that is broken is in `broken`."""
 
     def __init__(self, folders: Iterable[Path] = ()) -> None:
         self._queries: dict[str, Query] = {}
-        for folder in (resources.queries(), *folders):
-            for path in sorted(folder.glob("*.rq")):
-                query = read_query(path)
-                taken = self._queries.get(query.id)
-                if taken is not None:
-                    raise BrokenFile(
-                        f"the id {query.id} is that of {taken.path.name}", "Choose another id.", file=str(path)
-                    )
-                self._queries[query.id] = query
+        self.broken: dict[Path, BrokenFile] = {}
+        for path in sorted(resources.queries().glob("*.rq")):
+            self._take(path)
+        for path in (path for folder in folders for path in sorted(folder.glob("*.rq"))):
+            try:
+                self._take(path)
+            except BrokenFile as error:
+                self.broken[path] = error
+
+    def _take(self, path: Path) -> None:
+        query = read_query(path)
+        taken = self._queries.get(query.id)
+        if taken is not None:
+            raise BrokenFile(f"the id {query.id} is that of {taken.path.name}", "Choose another id.", file=str(path))
+        self._queries[query.id] = query
 
     def __getitem__(self, name: str) -> Query:
         if name in self._queries:
             return self._queries[name]
+        if name.lower() in self._queries:
+            return self._queries[name.lower()]
+        for path, error in self.broken.items():  # its id may not be known, so its file is what it goes by
+            if name in (path.stem, path.stem.partition("-")[0]):
+                raise error
         like = difflib.get_close_matches(name, self._queries, 5) or [own for own in self if own[:1] == name[:1]]
         raise NoSuchQuery(name, tuple(like or self))
 

@@ -9,6 +9,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import BuiltinFunctionType
 from typing import Any, NamedTuple
@@ -21,6 +22,10 @@ SETTLED_SECONDS = 2.0
 INTEGERS = range(-(2**63), 2**63)
 PIECE = 1 << 22
 """So many bytes of an array are copied at a time to read them."""
+ROLES = ("raw", "training", "validation", "test", "model")
+"""The roles that questions ask for; others may be said."""
+NEAR = 0.76
+"""So much alike are 'train' and 'training', and 'text' and 'test' are not."""
 LONGEST = 1000
 """Of an array with more items only the shape is a parameter, of the text that an object gives itself so much."""
 
@@ -96,13 +101,21 @@ def _files(folder: Path) -> Iterator[Path]:
                 yield entry
 
 
-def of(data: Any) -> Content | None:
-    """The content of a path, bytes or an array; None where it has none that can be read."""
+def of(data: Any, *, is_here: bool = True) -> Content | None:
+    """The content of a path, bytes or an array; None where it has none that can be read.
+
+    A path that leads to nothing is refused, unless it is one in a store that is not this file system.
+    """
     if isinstance(data, (str, os.PathLike)):
         path = Path(os.fsdecode(data))
         if path.is_dir():
             return of_folder(path)
-        return of_file(path) if path.is_file() else None
+        if path.is_file():
+            return of_file(path)
+        if is_here and _is_path(data) and not path.exists():
+            advice = f"Mend the path, say store=… if it lies elsewhere, or give None and name={str(path)!r}"
+            raise FileNotFoundError(f"there is no file or folder {str(path)!r} here. {advice}")
+        return None
     if isinstance(data, (bytes, bytearray, memoryview)):
         return Content(hashlib.sha256(data).hexdigest(), memoryview(data).nbytes)
     if hasattr(data, "tobytes") and hasattr(data, "shape"):
@@ -114,6 +127,15 @@ def of(data: Any) -> Content | None:
             size += len(piece)
         return Content(digest.hexdigest(), size)
     return None
+
+
+def _is_path(said: str | os.PathLike[str]) -> bool:
+    """Whether a text is meant as a path: it has folders or the ending of a file, and is no URL. A name has neither."""
+    if not isinstance(said, str):
+        return True
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", said):  # a drive has one letter
+        return False
+    return "/" in said or os.sep in said or re.search(r"[^\s.]\.[A-Za-z][A-Za-z0-9]{0,10}$", said) is not None
 
 
 def _pieces(array: Any) -> Iterator[bytes]:
@@ -153,6 +175,14 @@ def jsonable(value: Any) -> event.Value:
     from provml.rdf.exact import encode_value
 
     return encode_value(scalar)
+
+
+def measure(value: Any) -> event.Value:
+    """A measure as a journal holds it: a scalar that is no text, since it is to be compared."""
+    held = jsonable(value)
+    if isinstance(held, str) or (isinstance(held, list) and (held[0] == "string" or held[0].startswith("@"))):
+        raise TypeError(f"a measure is a number, not the text {str(value)!r}. Give text as a parameter")
+    return held
 
 
 def parameter(value: Any) -> event.Value:
@@ -197,6 +227,26 @@ def _name(value: Any) -> str:
 def text(said: Any) -> str:
     """What is told in words, as text."""
     return "" if said is None else str(said)
+
+
+def role(said: Any) -> str:
+    """The role of data, in the user's own words; one that looks like a slip of the pen is logged."""
+    kept = text(said)
+    if kept and kept not in ROLES:
+        _doubt(kept)
+    return kept
+
+
+@cache
+def _doubt(role: str) -> None:
+    from difflib import get_close_matches
+
+    near = get_close_matches(role.lower(), [known for known in ROLES if known[0] == role[0].lower()], 1, NEAR)
+    if near:
+        import logging
+
+        said = "provml: the role %r is kept as it is; did you mean %r? Questions ask for that one"
+        logging.getLogger("provml").warning(said, role, near[0])
 
 
 def _from_tensor(value: Any) -> object:

@@ -20,6 +20,7 @@ ProvmlError
 ├── StaleFiles          (RuntimeError) generated files differ from what the ontology gives
 ├── BrokenFile          (ValueError)   an RDF or query file that cannot be read
 ├── BrokenPromise       (ValueError)   a graph does not keep what shapes promise
+├── ReasonerFailed      (RuntimeError) HermiT gave no answer
 └── MissingPart         (ImportError)  an optional package is not installed
 
 Each class says with which code a command ends (`exit_code`: 1 it did not hold, 2 wrong use or input) and which status
@@ -134,15 +135,19 @@ class WrongParameter(ProvmlError, ValueError):
         self.parameter = parameter
         self.value = value
         self.expected = expected
-        super().__init__(f"{query}: {parameter} takes {expected}, not {_shown(value)}. {advice}")
+        wrong = f"{parameter} takes {expected}, not {_shown(value)}" if expected else f"it has no parameter {parameter}"
+        super().__init__(f"{query}: {wrong}. {advice}")
 
 
 class BrokenQuery(ProvmlError, ValueError):
-    """SPARQL that cannot be run."""
+    """SPARQL that cannot be run; `file` says where it is, if it is in one."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, advice: str = "Mend it and ask again.", *, file: str | None = None) -> None:
         self.reason = reason
-        super().__init__(f"The query cannot be run: {reason}. Mend it and ask again.")
+        self.advice = advice
+        self.file = file
+        place = "The query" if file is None else f"{file}: the query"
+        super().__init__(f"{place} cannot be run: {reason}. {advice}")
 
 
 class ServiceRefused(ProvmlError, PermissionError):
@@ -237,6 +242,16 @@ class BrokenPromise(ProvmlError, ValueError):
             f"The graph breaks {len(promises)} promise{'s'[: len(promises) != 1]}:{listed}\n"
             "Mend what the report names, or see `provml validate --help`."
         )
+
+
+class ReasonerFailed(ProvmlError, RuntimeError):
+    """HermiT gave no answer; `reason` says why."""
+
+    http_status = 500
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"HermiT gave no answer: {reason}. Give it less (one run, or a part of it), or leave it out.")
 
 
 class MissingPart(ProvmlError, ImportError):

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self, overload
 
 from provml import content, environment, event, process
-from provml.content import Data, jsonable, parameter, text
+from provml.content import Data, parameter, text
 from provml.event import MAIN, RANK
 from provml.resources import absolute, default_home
 from provml.sections import Epoch, Stage, Step
@@ -230,7 +230,7 @@ class Recorder:
                 return Data("", kind, name, role, path)
             known = None
             try:
-                known = content.of(source)
+                known = content.of(source, is_here=not store)
             except Exception as error:
                 self.fault(error)
             sha256 = known.sha256 if known else ""
@@ -239,7 +239,7 @@ class Recorder:
             concepts = [text(about)] if isinstance(about, str) else [text(one) for one in about or ()]
             said = text(media), text(store), concepts, self.values(values)
             self.tell(event.Data(ref, kind, name, path, sha256, known.size if known else -1, *said))
-            return Data(ref, kind, name, text(role), path, sha256)
+            return Data(ref, kind, name, content.role(role), path, sha256)
         except Exception as error:
             self.fault(error)
             return Data("", kind, text(name), text(role))
@@ -261,8 +261,8 @@ class Recorder:
         return kept
 
     def measures(self, given: dict[str, Any]) -> event.Values:
-        """Measures as a journal holds them: scalars only."""
-        return self.values(given, jsonable)
+        """Measures as a journal holds them: scalars that are no text."""
+        return self.values(given, content.measure)
 
     def values(self, given: dict[str, Any], hold: Callable[[Any], event.Value] = parameter) -> event.Values:
         """Values as a journal holds them; one that it cannot hold is a fault and left out, None is left out."""

@@ -11,6 +11,7 @@ from time import perf_counter, time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from provml import content
 from provml.batch import BatchNow
 from provml.content import Data, text
 from provml.event import Adapted, Begin, Done, Implementation, Layers, Measured, Parameter, Produced, Used, Values
@@ -97,7 +98,7 @@ class Step:
     def used(self, data: Data, *, role: str = "") -> None:
         """It used this data too."""
         for one in self.run.data_in(data):
-            self.run.tell(Used(self.at, one.ref, text(role) or role_in(self.kind, one)))
+            self.run.tell(Used(self.at, one.ref, content.role(role) or role_in(self.kind, one)))
 
     @verb
     def parameters(self, /, **values: Any) -> None:

@@ -198,7 +198,7 @@ class Call:
         yield from (one for one in self.way.using if isinstance(one, Data))
         for name, value in bound.items():
             if name in said:
-                for one in _parts(value):
+                for one in _parts(value, said=True):
                     yield one if isinstance(one, Data) else self.way.run.dataset(one, name=_title(one, name))
             else:
                 yield from (one for one in _parts(value) if isinstance(one, Data))
@@ -233,7 +233,7 @@ class Call:
         try:
             if error is None:
                 for target in self.targets:
-                    for one in _parts(target):
+                    for one in _parts(target, said=True):
                         self._produced(one, _title(one, ""))
             self.step.done(error=error)
         except Exception as fault:
@@ -290,15 +290,22 @@ def _is_parameter(name: str, value: Any) -> bool:
     return plain(value).__class__ in PLAIN
 
 
-def _parts(value: Any) -> Iterator[Any]:
-    """A value, or those inside a list, a tuple or a mapping."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _parts(one) if isinstance(one, (list, tuple, dict)) else (one,)
-    else:
+def _parts(value: Any, *, said: bool = False) -> Iterator[Any]:
+    """A value, or those inside a list, a tuple or a mapping.
+
+    A long one is not looked through unless it was `said` to be data, or begins with some: it may have millions of rows.
+    """
+    if not isinstance(value, (list, tuple, dict)):
         yield value
+        return
+    inside = value.values() if isinstance(value, dict) else value
+    if said or len(value) <= LONGEST or _is_data(next(iter(inside))):
+        for one in inside:
+            yield from _parts(one, said=said)
+
+
+def _is_data(value: Any) -> bool:
+    return isinstance(value, (Data, os.PathLike)) or _is_array(value)
 
 
 def _is_array(value: Any) -> bool:

@@ -1,13 +1,16 @@
-"""What all tests share: hypothesis draws the same examples in every run; `--update-golden` rewrites golden answers."""
+"""What all tests share: the same examples of hypothesis in every run, one cache of mypy, golden answers rewritten."""
 
 from __future__ import annotations
 
 import gc
+import os
+import tempfile
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
+os.environ.setdefault("MYPY_CACHE_DIR", tempfile.mkdtemp(prefix="mypy-"))  # before the workers start, who share it
 settings.register_profile("same", derandomize=True, deadline=None, print_blob=False)
 settings.load_profile("same")
 
@@ -19,6 +22,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def update_golden(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--update-golden"))
+
+
+@pytest.fixture(autouse=True)
+def _no_run_left_to_other_tests() -> Iterator[None]:
+    """A run that a test leaves open would take in what the next one records, in this process and in its children."""
+    before = os.environ.get("PROVML_RUN")
+    yield
+    left = os.environ.get("PROVML_RUN")
+    if left != before and left is not None:
+        del os.environ["PROVML_RUN"]
+        pytest.fail(f"the test left the run {left} open: finish it")
 
 
 @pytest.fixture(scope="module", autouse=True)

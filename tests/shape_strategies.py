@@ -17,8 +17,9 @@ CLASSES = [":A", ":B", ":C"]
 PREDICATES = [":p", ":q", ":r"]
 NUMBERS = ["1", "2", "3", "2.5", '"1"^^xsd:double', '"-4"^^xsd:integer']
 TEXTS = ['"one"', '"two"', '""', '"one"@en', '"uno"@es', '"One"@en', '"two"@en-gb']
-OTHERS = ['"x"^^xsd:integer', '"2020-01-01"^^xsd:date', '"2020-13-01"^^xsd:date', '"1"^^:own', "true",
-          '"2020-01-01T00:00:00Z"^^xsd:dateTime', '"99999999999999999999"^^xsd:integer']  # fmt: skip
+OTHERS = ['"x"^^xsd:integer', '"2020-01-01"^^xsd:date', '"2020-13-01"^^xsd:date', "true",
+          '"2023-02-30"^^xsd:date', '"1"^^:own', '"2020-01-01T00:00:00Z"^^xsd:dateTime',
+          '"99999999999999999999"^^xsd:integer']  # fmt: skip
 DATATYPES = ["xsd:integer", "xsd:string", "xsd:decimal", "xsd:double", "xsd:boolean", "xsd:date", "xsd:dateTime",
              ":own", "rdf:langString"]  # fmt: skip
 KINDS = ["IRI", "BlankNode", "Literal", "BlankNodeOrIRI", "IRIOrLiteral"]

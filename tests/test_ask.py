@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,10 @@ from click.testing import CliRunner
 
 import provml
 from provml.answer import Curve
+from provml.answer.chart import draw
+from provml.answer.curve import Curves, Series
 from provml.cli import main
-from provml.errors import NoSuchQuery, NoSuchRun, WrongParameter
+from provml.errors import BrokenQuery, NoSuchQuery, NoSuchRun, WrongParameter
 from provml.store import Store
 from provml.values import IRI
 
@@ -72,10 +76,25 @@ def test_a_model_may_be_given_by_its_name_and_run(store: Store):
         store.ask("b3", model="resnet")
 
 
+def test_a_name_with_a_colon_is_looked_up_before_it_is_taken_for_an_iri(tmp_path: Path):
+    with provml.record("chat", model="llama3:8b", home=tmp_path, strict=True, capture_environment=False) as run:
+        photos = run.dataset(b"raw", name="photos:v2", role="training")
+        with run.training(using=photos) as training:
+            training.produced(b"weights")
+    with provml.open(tmp_path) as store:
+        assert store.ask("b3", model="llama3:8b").rows
+        assert store.ask("b5", dataset="photos:v2").rows
+        [(node,)] = store.query("SELECT ?m { ?m a provml:Model }").rows  # type: ignore[union-attr]
+        assert store.ask("b3", model=str(node)).rows == store.ask("b3", model="llama3:8b").rows
+        assert store.ask("b3", model="http://example.org/unknown").rows == []
+        with pytest.raises(WrongParameter, match="Say which: llama3:8b"):
+            store.ask("b3", model="lama3:8b")
+
+
 def test_a_dataset_may_be_given_by_its_name(store: Store):
     assert len(store.ask("b5", dataset="photos")) == 2
     assert store.ask("b5", dataset="gray-photos").rows
-    with pytest.raises(WrongParameter, match="Say which: gray-photos, photos"):
+    with pytest.raises(WrongParameter, match=r"Say which: .*photos"):
         store.ask("b5", dataset="xyz")
 
 
@@ -158,7 +177,7 @@ def test_a_question_tells_of_its_parameters(home: Path):
 def test_options_may_stand_before_the_question_and_be_written_with_hyphens(home: Path):
     before = CliRunner().invoke(main, ["ask", "--home", str(home), "--format", "csv", "q4", "--model", "alexnet"])
     assert before.output == said(home, "q4", "--model", "alexnet", "--format", "csv")
-    values = ("--model", "densed", "--k", "1", "--l", "1")
+    values = ("--model", "alexnet", "--k", "1", "--l", "1")
     assert said(home, "h8", *values, "--learning-rate", "1") == said(home, "h8", *values, "--learning_rate", "1")
 
 
@@ -241,8 +260,22 @@ def test_a_curve_is_drawn_in_the_terminal_and_in_a_picture(home: Path, tmp_path:
         assert file.read_bytes().startswith(begins)
 
 
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the system's zone cannot be set there")
+def test_a_curve_over_time_says_in_which_zone_its_times_are(monkeypatch: pytest.MonkeyPatch):
+    series = Series("loss", [(datetime(2026, 1, 1, 12, tzinfo=UTC), 1.0), (datetime(2026, 1, 1, 13, tzinfo=UTC), 0.5)])
+    monkeypatch.setenv("TZ", "XST-3")
+    time.tzset()
+    try:
+        below = draw(Curves("time", "loss", [series], 0)).splitlines()[-1]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert below.split() == ["2026-01-01", "15:00:00", "XST", "time", "2026-01-01", "16:00:00", "XST"]
+
+
 def test_a_question_of_no_rows_says_so_also_where_it_should_be_drawn(home: Path):
-    assert said(home, "q3", "--model", "resnet", "--plot") == said(home, "q3", "--model", "resnet") == "No rows.\n"
+    asked = ("h1", "--model", "alexnet")
+    assert said(home, *asked, "--plot") == said(home, *asked) == "No rows.\n"
 
 
 def test_an_answer_knows_its_curve_and_the_types_of_its_columns(store: Store):
@@ -250,7 +283,7 @@ def test_an_answer_knows_its_curve_and_the_types_of_its_columns(store: Store):
     assert answer.curve == Curve("epoch", ("value",), ("training",), "loss")
     assert store.ask("h1", model="alexnet", measure="loss").curves().y == "loss"
     assert store.ask("q4", model="alexnet").curve is None
-    assert str(store.ask("q3", model="resnet").to_polars()["epoch"].dtype) == "Int64"
+    assert str(store.ask("h1", model="alexnet").to_polars()["epoch"].dtype) == "Int64"
     assert store.ask("l5", from_=1, to=2).rows == []
 
 
@@ -301,3 +334,168 @@ def test_questions_of_a_user_work_the_same(home: Path, tmp_path: Path, monkeypat
         rows = store.ask("u1", run="latest").rows
     assert IRI(f"{rows[0][0]}").startswith("https://w3id.org/provml/run/")
     assert len(rows) == 4
+
+
+def test_a_name_that_nothing_has_is_told_with_what_there_is(home: Path, store: Store):
+    for name, values in {
+        "q1": {"model": "alexnt"},
+        "q3": {"model": "alexnet", "measure": "los"},
+        "q6": {"model": "alexnet", "hyperparameter": "learning_rat"},
+        "b7": {"hyperparameter": "learning_rat"},
+    }.items():
+        with pytest.raises(WrongParameter, match=r"There is (alexnet|loss|learning_rate)"):
+            store.ask(name, **values)
+    assert "There is alexnet." in said(home, "h1", "--model", "alexnt", code=2)
+    with pytest.raises(WrongParameter, match=r"it has no parameter modle. Did you mean model"):
+        store.ask("q3", modle="x")
+
+
+def test_the_loss_of_the_last_epoch_is_given_unless_another_is_named(store: Store):
+    assert store.ask("q1", model="alexnet").column("epoch") == [3]
+    assert store.ask("q1", model="alexnet", epoch=2).column("value") == [0.5]
+
+
+def test_content_is_found_by_the_first_digits_of_its_digest(store: Store):
+    import hashlib
+
+    digest = hashlib.sha256(b"raw").hexdigest()
+    assert store.ask("b4", sha256=digest[:12]).rows == store.ask("b4", sha256=digest).rows != []
+    with pytest.raises(WrongParameter, match="There is"):
+        store.ask("b4", sha256="0" * 12)
+
+
+def test_epochs_of_which_only_batches_were_measured_have_their_mean(tmp_path: Path):
+    with (
+        provml.record("wine", model="net", home=tmp_path, strict=True, capture_environment=False) as run,
+        run.training(learning_rate=0.1) as training,
+    ):
+        for epoch in training.epochs(2):
+            for batch in epoch.batches(range(2)):
+                batch.measured(loss=batch.index / epoch.index, accuracy=epoch.index / 4)
+        for epoch in training.epochs(range(3, 5)):
+            epoch.measured(**({"accuracy": 1.0} if epoch.index == 3 else {}))
+    with provml.open(tmp_path) as store:
+        indexes = [
+            batch for (batch,) in store.query("SELECT ?i { ?b a provml:BatchExecution ; provml:sectionIndex ?i }")
+        ]
+        mean = sum(indexes) / len(indexes)
+        assert store.ask("q1", model="net").rows[0][1:] == (2, mean / 2)
+        answer = store.ask("q3", model="net")
+        assert answer.column("epoch") == [1, 2, 3, 4]
+        assert answer.column("value") == [mean, mean / 2, None, None]
+        assert None not in answer.column("seconds")
+        assert store.ask("h1", model="net").column("value") == [0.25, 0.5, 1.0]
+        assert store.ask("h2", model="net").column("epoch") == [1, 2]
+        assert store.ask("h4", model="net").column("epoch") == [2]
+        assert store.ask("h5", model="net").column("epoch") == [3]
+        assert store.ask("h5", model="net", measure="loss").rows[0][1:] == (2, 0.1, mean / 2)
+        assert store.ask("e1").column("loss") == [mean, mean / 2, None, None]
+        assert store.ask("e1").column("accuracy") == [0.25, 0.5, 1.0, None]
+
+
+def test_a_model_that_a_run_saved_often_is_the_last_of_them(tmp_path: Path):
+    ids = []
+    for _ in range(2):
+        with provml.record("wine", model="net", home=tmp_path, strict=True, capture_environment=False) as run:
+            ids.append(run.id)
+            with run.training() as training:
+                for number in range(11):
+                    training.produced(f"{run.id} {number}".encode())
+        with provml.open(tmp_path) as store:
+            shown = store.sparql("b3", model=f"net@{run.id}")
+            assert f"/run/{run.id}/data/net-11>" in shown
+            assert store.sparql("b3", model=f"net@{run.id[-6:]}") == store.sparql("b3", model="net@latest") == shown
+            if len(ids) == 1:
+                assert store.sparql("b3", model="net") == shown
+    with provml.open(tmp_path) as store:
+        with pytest.raises(WrongParameter) as caught:
+            store.ask("b3", model="net")
+        told = str(caught.value).partition("Say which: ")[2].rstrip(".").split(", ")
+        assert {f"net@{one}" for one in ids} <= set(told)
+        for name in told:
+            assert store.ask("b3", model=name).rows
+
+
+def test_a_thing_may_be_given_by_its_name_or_as_a_table_shows_it(store: Store):
+    run = store.run("latest")
+    whole = store.ask("b1", start=f"{run.iri}/data/alexnet")
+    assert whole.rows
+    assert store.ask("b1", start=f"run/{run.id}/data/alexnet").rows == whole.rows
+    assert store.ask("b1", start="alexnet@latest").rows == whole.rows
+    assert store.ask("b2", start="photos").rows
+    assert store.ask("q3", model="alexnet", run=run).rows == store.ask("q3", model="alexnet", run=run.id).rows
+
+
+def test_where_a_model_came_from_tells_people_and_software_apart(tmp_path: Path):
+    with (
+        provml.record("wine", model="net", by="alice", home=tmp_path, strict=True, capture_environment=False) as run,
+        run.training() as training,
+    ):
+        training.implemented_by("Adam")
+        training.implemented_by("SGD")
+        training.produced(b"weights")
+    with provml.open(tmp_path) as store:
+        answer = store.ask("b3", model="net")
+    assert answer.column("by") == ["alice"]
+    assert answer.column("implementation") == ["Adam, SGD"]
+
+
+def test_one_broken_file_of_a_user_leaves_the_other_questions(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    (tmp_path / "u6-bad.rq").write_text("SELECT")
+    (tmp_path / "u7.rq").write_text("#+ id: u7\n#+ summary: Which?\nSELECT ?x {{ ?x ?y }\n")
+    monkeypatch.setenv("PROVML_QUERIES", str(tmp_path))
+    told = said(home, "q4", "--model", "alexnet")
+    assert told.count("u6-bad.rq") == 1
+    assert "0.1" in told
+    assert "has no id and summary" in said(home, "u6", code=2)
+    assert "u7.rq: the query cannot be run" in said(home, "u7", code=2)
+    with provml.open(home) as store:
+        assert store.ask("q4", model="alexnet").rows
+    assert "u6-bad.rq" in caplog.text
+
+
+def test_a_question_of_a_user_has_a_time_limit_and_calls_no_machine_unless_allowed(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    head = "#+ id: {0}\n#+ summary: Which?\n"
+    endless = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l . FILTER(?a < ?d && ?g < ?l) }"
+    (tmp_path / "u8.rq").write_text(head.format("u8") + endless)
+    call = "SELECT * { SERVICE <http://127.0.0.1:9/none> { ?a ?b ?c } }"
+    (tmp_path / "u9.rq").write_text(head.format("u9") + call)
+    monkeypatch.setenv("PROVML_QUERIES", str(tmp_path))
+    assert "its time limit" in said(home, "u8", "--timeout", "0.5", code=1)
+    assert "--allow-service" in said(home, "u9", code=2)
+    assert "See whether the machine that SERVICE names answers" in said(home, "u9", "--allow-service", code=2)
+
+
+def test_triples_leave_as_rdf_and_no_file_gets_another_format_than_it_says(home: Path, tmp_path: Path):
+    def query(*words: str, code: int = 0) -> str:
+        done = CliRunner().invoke(main, ["query", *words, "--timeout", "0", "--home", str(home)])
+        assert done.exit_code == code, done.output
+        return done.output
+
+    import pyoxigraph as ox
+
+    made = "CONSTRUCT { ?m a provml:Model } { ?m a provml:Model }"
+    graphs = []
+    for ending, kind in {"ttl": "TURTLE", "nt": "N_TRIPLES", "jsonld": "JSON_LD"}.items():
+        file = tmp_path / f"m.{ending}"
+        query(made, "-o", str(file))
+        graphs.append({quad.triple for quad in ox.parse(file.read_bytes(), format=getattr(ox.RdfFormat, kind))})
+        assert sorted(query(made, "--format", ending)) == sorted(file.read_text())
+    assert len(graphs[0]) == 2
+    assert graphs[0] == graphs[1] == graphs[2]
+    assert "CONSTRUCT or DESCRIBE" in query("SELECT * {}", "--format", "ttl", code=2)
+    assert "No answer ends in .xlsx" in query("SELECT * {}", "-o", str(tmp_path / "m.xlsx"), code=2)
+    assert not (tmp_path / "m.xlsx").exists()
+
+
+def test_what_is_wrong_with_sparql_is_said_in_its_words(store: Store):
+    for sparql, word in {
+        "INSERT DATA { <a:b> <a:b> <a:b> }": "only reads",
+        "SELECT * { ?s ex:p ?o }": "the prefix ex: is not declared",
+    }.items():
+        with pytest.raises(BrokenQuery, match=word):
+            store.query(sparql)

@@ -186,8 +186,14 @@ def test_folders_of_users_are_added_and_ids_stay_unique(tmp_path: Path, monkeypa
     catalog = Catalog(user_folders(home))
     assert {"x1", "x2", "q1"} <= set(catalog)
     (home / "queries" / "x3.rq").write_text(GOOD)
+    (home / "queries" / "x4-half.rq").write_text("SELECT")
+    catalog = Catalog(user_folders(home))
+    assert catalog["x1"].path == mine / "x1.rq"
     with pytest.raises(BrokenFile, match="the id x1"):
-        Catalog(user_folders(home))
+        catalog["x3"]
+    with pytest.raises(BrokenFile, match=r"x4-half.rq: its header has no id"):
+        catalog["x4"]
+    assert catalog["Q6"] is catalog["q6"]
 
 
 def test_an_unknown_question_lists_the_near_ones():

@@ -99,6 +99,24 @@ def tell_failed(home: Path) -> None:
         raise ValueError("bad\nbatch")
 
 
+def test_a_step_is_shown_once_with_the_most_specific_of_its_kinds(tmp_path: Path):
+    with record("steps", home=tmp_path / "home", strict=True) as run:
+        raw = run.dataset(b"raw", role="raw")
+        for step in (run.split, run.preparation, run.extraction, run.curation):
+            step(using=raw).done()
+        run.filter("gray", using=raw).done()
+        run.step("other", using=raw).done()
+    stages = json.loads(good(tmp_path / "home", "show", "--format", "json"))["stages"]
+    assert [(stage["stage"], stage["kind"]) for stage in stages] == [
+        ("split", "split"),
+        ("preparation", "preparation"),
+        ("extraction", "extraction"),
+        ("curation", "curation"),
+        ("gray", "filter"),
+        ("other", "step"),
+    ]
+
+
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with a finished and a failed run, for commands that change nothing."""
@@ -630,6 +648,18 @@ def test_commands_answer_while_another_process_holds_the_index(home: Path, reade
     assert "flowers-1" not in good(home, "query", LOSSES)
 
 
+def test_gc_removes_old_logs_of_the_index(home: Path):
+    good(home, "runs")
+    log = home / "index" / "store" / "LOG.old.1700000000000000"
+    log.write_bytes(b"x" * 2000)
+    found = json.loads(good(home, "gc", "--dry-run", "--format", "json"))
+    assert found == [{"path": str(log), "bytes": 2000}]
+    assert log.exists()
+    good(home, "gc")
+    assert not log.exists()
+    assert (home / "index" / "store" / "LOG").exists()
+
+
 def test_gc_removes_what_the_dead_left_and_nothing_that_is_used(
     home: Path, reader: Readers, monkeypatch: pytest.MonkeyPatch
 ):
@@ -772,7 +802,20 @@ def test_a_journal_of_a_newer_provml_is_refused_with_what_to_do(home: Path):
         assert f"{journal}:1: " in said
         assert "Upgrade provml" in said
     assert json.loads(good(home, "status", "latest", "--format", "json"))["run"] == "broken-1"
-    assert "upgrade" in ask(home, "verify").stdout
+    verified = ask(home, "verify")
+    assert f"{journal}: it is of version 999" in verified.stdout
+    assert "upgrade provml" in verified.stdout
+    assert verified.stderr == "2 journals read: 1 file left out\n"
+
+
+def test_verify_counts_damaged_lines_apart_from_files_that_are_left_out(home: Path):
+    for name in ("newer", "newest"):
+        path = home / "runs" / name / "main.jsonl"
+        path.parent.mkdir()
+        path.write_bytes(event.encode(event.Run(event.VERSION + 1, name, "main", name, 1.7e9)))
+    with (home / "runs" / "flowers-1" / "main.jsonl").open("ab") as file:
+        file.write(b"damaged\n")
+    assert ask(home, "verify").stderr == "4 journals read: 1 damaged line, 2 files left out\n"
 
 
 def test_whoever_lists_runs_is_told_that_something_was_not_taken_in(home: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyoxigraph as ox
@@ -80,6 +81,59 @@ def test_a_literal_that_is_none_is_told(tmp_path: Path):
     assert result.focus == "http://example.org/t"
     assert result.path == "https://w3id.org/provml#elapsedSeconds"
     assert "soon" in result.values[0]
+
+
+ODD = ox.NamedNode("urn:odd")
+
+
+class Refusing(owl.Hermit):
+    """HermiT, with a datatype that it refuses all texts of, one at a time, as it does; each answer would be a JVM."""
+
+    def ask(self, data: Iterable[ox.Triple]) -> str:
+        self.calls += 1
+        texts = (triple.object.value for triple in data if getattr(triple.object, "datatype", None) == ODD)
+        first = next(texts, None)
+        return "" if first is None else f'Literal "{first}"^^<{ODD.value}> is malformed'
+
+
+def test_after_many_calls_hermit_is_asked_no_more_and_that_is_said(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(owl, "Hermit", Refusing)
+    monkeypatch.setattr(owl, "MOST_CALLS", 5)
+    store = ox.Store()
+    for number in range(30):
+        literal = ox.Literal(f"text {number}", datatype=ODD)
+        store.add(ox.Quad(ox.NamedNode(f"urn:{number}"), ox.NamedNode("urn:p"), literal))
+    report = owl.check(store)
+    assert not report
+    *told, last = report
+    assert len(told) == 5
+    assert "was asked 5 times" in last.message
+    assert last.message.endswith("validate again.")
+
+
+def test_literals_that_are_none_are_all_told_by_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asked = []
+    monkeypatch.setattr(owl.Hermit, "ask", lambda self, data: asked.append(list(data)) or "")
+    texts = "".join(f'ex:t{number} provml:elapsedSeconds "soon {number}"^^xsd:double .\n' for number in range(300))
+    report = check(tmp_path, f'{texts} ex:u provml:elapsedSeconds "1.5"^^xsd:double .')
+    assert len(report) == 300
+    assert [len(data) for data in asked] == [1]
+
+
+def test_hermit_is_ended_at_its_time_limit_with_an_error_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    slow = tmp_path / "bin" / "java"
+    slow.parent.mkdir()
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(owl, "SECONDS", 0.0)
+    (tmp_path / "data.ttl").write_text(f"{PREFIXES} ex:a a prov:Entity .")
+    done = CliRunner().invoke(main, ["validate", "--owl", str(tmp_path / "data.ttl")])
+    assert done.exit_code == 2
+    assert "HermiT gave no answer" in done.output
+    assert "Give it less" in done.output
 
 
 def test_where_java_is_missing_the_message_says_what_to_install(tmp_path: Path):

@@ -13,6 +13,8 @@ from provml.cli import main
 from provml.demo import digit, trial
 from provml.demo.network import Network
 
+pytestmark = pytest.mark.xdist_group("torch")  # one demo for all, where PyTorch is loaded
+
 
 def demo(home: Path, *more: str) -> Result:
     return CliRunner().invoke(main, ["demo", "--home", str(home), *more], catch_exceptions=False)
@@ -78,7 +80,6 @@ def test_run_again_it_adds(told):
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")  # Keras
-@pytest.mark.xdist_group("torch")
 @pytest.mark.parametrize("framework", ["keras", "torch", "sklearn"])
 def test_the_same_is_told_of_a_framework(framework: str, tmp_path: Path):
     done = demo(tmp_path, "--framework", framework)

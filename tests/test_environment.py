@@ -483,6 +483,7 @@ def test_software_is_told_only_if_it_is_loaded(monkeypatch: pytest.MonkeyPatch):
     assert software()["provml"] == provml.__version__
     monkeypatch.delitem(sys.modules, "numpy")
     assert "numpy" not in software()
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
     assert "torch" not in software()
 
 

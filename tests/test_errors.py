@@ -34,6 +34,7 @@ EXAMPLES = [
     errors.StaleFiles(("a.py",), "provml compile"),
     errors.BrokenFile("is broken", "Mend it.", file="a.ttl", line=3),
     errors.BrokenPromise(("An epoch has an index.",)),
+    errors.ReasonerFailed("it was ended after 900 s, its time limit"),
     errors.MissingPart("pyshacl", "shacl"),
 ]
 

@@ -135,7 +135,7 @@ def train(run: Recorder, *, fails: bool = False) -> None:
     with run.training(using=clean, learning_rate=0.1, optimizer="Adam") as training:
         training.layers([{"name": "conv", "type": "Conv2D", "filters": 96}])
         for epoch in training.epochs(4):
-            for batch in epoch.batches(range(25)):
+            for batch in epoch.batches(range(12)):
                 batch.measured(loss=1 / (batch.index + epoch.index), hits=batch.index)
             epoch.measured(loss=1 / epoch.index)
             if epoch.index % 2 == 0:
@@ -226,7 +226,7 @@ def test_the_same_content_as_a_dataset_and_as_features_has_characteristics_of_ea
 
 
 @given(WORLDS)
-@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_a_script_does_the_record_itself_is_sound(world: dict[str, Any]):
     """A script may train on nothing, test nothing, and leave stages open; what is recorded of it still adds up."""
     sound = ("clock", "epoch-index", "follows-plan", "generated-once", "known-term", "one-plan", "roll-up", "run-ended")

@@ -32,6 +32,7 @@ from provml import content, event
 from provml.content import jsonable
 from provml.event import Adapted, Batch, Begin, Done, End, Environment, Fault, Measured, Parameter, Produced, Run, Used
 from provml.journal import read_lines
+from provml.lift import artifact
 from provml.rdf.exact import decode_value
 from provml.recorder import Recorder
 from provml.values import Text
@@ -250,6 +251,45 @@ def test_data_is_known_by_its_whole_content(tmp_path: Path):
         assert url.ref == "dataset-far"
 
 
+def test_a_file_that_is_not_there_is_a_fault_and_told_by_its_name(caplog: pytest.LogCaptureFixture):
+    with record(strict=False) as run, run.training(using=run.dataset("trian.csv")) as training:
+        training.produced("nomodel.pt")
+    assert run.faults == 2
+    assert [(what.ref, what.name, what.path, what.sha256) for what in of(event.Data, run)] == [
+        ("dataset-trian.csv", "trian.csv", "trian.csv", ""),
+        ("flowers", "flowers", "nomodel.pt", ""),
+    ]
+    assert "there is no file or folder 'trian.csv' here" in caplog.text
+    assert "Mend the path" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name", ["MNIST", "digits v1.5", "gpt-3.5-turbo", "Iris, cleaned.", "s3://bucket/a.csv", "hdfs:/a/b.h5", ".", "é"]
+)
+def test_a_name_or_a_place_elsewhere_is_not_taken_for_a_missing_file(name: str):
+    with record() as run:
+        assert run.dataset(name).ref
+    assert run.faults == 0
+
+
+def test_a_path_in_another_store_is_not_looked_for_here():
+    with record() as run:
+        assert run.dataset("archive/cube.sgy", store="tape").path == "archive/cube.sgy"
+
+
+def test_a_role_that_looks_like_a_slip_is_kept_and_doubted_once(caplog: pytest.LogCaptureFixture):
+    with record() as run:
+        for _ in range(2):
+            data = run.dataset(b"1", role="trainning")
+        run.training(using=data).used(data, role="Tests")
+        run.dataset(b"2", role="calibration")
+        run.dataset(b"3", role="training")
+    assert [what.role for what in of(Used, run)] == ["trainning", "Tests"]
+    assert [(one.args or ("",))[1] for one in caplog.records] == ["training", "test"]
+    assert "did you mean 'training'?" in caplog.text
+    assert set(content.ROLES) == {*artifact.ROLES, "model"}
+
+
 def test_a_folder_is_known_by_the_names_and_contents_of_its_files():
     for folder in ("one", "two"):
         Path(folder, "in").mkdir(parents=True)
@@ -397,13 +437,14 @@ VALUES: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("given_", "back"), VALUES, ids=str)
 def test_a_value_comes_back_from_the_journal_exactly(given_: Any, back: Any):
+    measures = {} if isinstance(back, str) else {"measure": given_}
     with record() as run, run.training(parameter=given_) as training:
-        training.measured(measure=given_)
+        training.measured(**measures)
         for epoch in training.epochs(1):
             for batch in epoch.batches([1]):
-                batch.measured(measure=given_)
+                batch.measured(**measures)
     values = [of(Begin, run)[0].values["parameter"], *(what.values["measure"] for what in of(Measured, run))]
-    assert len(values) == 3
+    assert len(values) == 1 + 2 * len(measures)
     for value in map(decode_value, values):
         assert value == back
         assert type(value) is type(back)
@@ -548,6 +589,12 @@ WRONG: list[Callable[[Recorder], Any]] = [
     lambda run: run.training().adapted(x=1, parameters=[3]),  # type: ignore[arg-type]
     lambda run: run.dataset("x", about=3),  # type: ignore[arg-type]
     lambda run: run.dataset("x" * 10_000),
+    lambda run: run.dataset("trian.csv"),
+    lambda run: run.features(Path("nowhere")),
+    lambda run: run.training().produced("models/nomodel.pt"),
+    lambda run: run.training().measured(loss="low"),
+    lambda run: run.training().epoch(1).measured(loss=Text("faible", "fr")),
+    lambda run: run.training().epoch(1).batch(1).measured(loss="0.5"),
     lambda run: run.tell_workflow("nowhere.yaml"),
 ]
 
@@ -809,7 +856,8 @@ def test_where_it_is_disabled_every_verb_works_and_nothing_is_written(monkeypatc
     assert list(Path().iterdir()) == []
     for value in ("", "0", "false"):
         monkeypatch.setenv("PROVML_DISABLED", value)
-        assert not record().off
+        with record() as run:
+            assert not run.off
 
 
 # ---- surroundings

@@ -290,6 +290,28 @@ def test_arguments_that_are_not_plain_or_secret_are_left_out(run: Recorder):
     assert of(Begin, run)[0].values == {"layers": "[3, 2]"}
 
 
+def test_long_lists_are_not_looked_through_but_data_in_them_is_found(run: Recorder):
+    class Rows(list[Any]):
+        looked = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            for one in super().__iter__():
+                self.looked += 1
+                yield one
+
+    rows = Rows(range(5000))
+    assert run.step(lambda rows: rows)(rows) is rows
+    assert rows.looked < 10
+    data = [run.dataset(None, name=f"part {number}") for number in range(1200)]
+    run.step(lambda parts: None)(data)
+    run.step(using="paths")(clean)([str(written(f"{number}.csv")) for number in range(1200)])
+    assert [len(begin.using) for begin in of(Begin, run)] == [0, 1200, 1200]
+
+
+def clean(paths: list[str]) -> None:
+    """Do nothing with some files."""
+
+
 def test_a_fault_of_capture_leaves_the_result_as_it_is(caplog: pytest.LogCaptureFixture):
     class Unreadable(np.ndarray[Any, Any]):
         def tobytes(self, *given: Any) -> bytes:

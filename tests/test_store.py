@@ -56,6 +56,18 @@ def quads(store: Store) -> set[str]:
     return {str(q.triple) for q in store.engine.quads_for_pattern(None, None, None, ox.DefaultGraph())}
 
 
+# ---- opening
+
+
+def test_opening_an_index_again_and_again_leaves_no_logs_of_earlier_openings(home: Path):
+    train(home)
+    for _ in range(3):
+        with Store(home) as store:
+            assert len(store.runs()) == 1
+    logs = [path.name for path in (home / "index" / "store").iterdir() if path.name.startswith("LOG")]
+    assert logs == ["LOG"]
+
+
 # ---- asking
 
 

@@ -512,6 +512,7 @@ Entity("urn:e", value=object())  # wrong
 """
 
 
+@pytest.mark.xdist_group("mypy")  # one after the other, they share what it has cached
 def test_type_checkers_see_fields_that_are_read_only_and_take_numpy_scalars(tmp_path: Path):
     (tmp_path / "checked.py").write_text(CHECKED)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--follow-imports=silent", "checked.py"]

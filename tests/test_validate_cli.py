@@ -145,6 +145,19 @@ def test_shapes_of_the_user_are_added_by_option_by_environment_and_by_home(
         assert not store.validate()
 
 
+def test_a_folder_of_shapes_may_be_empty_or_hold_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    record(tmp_path, "monday")
+    (tmp_path / "shapes").mkdir()
+    assert invoke("--home", tmp_path).exit_code == 0
+    (tmp_path / "shapes" / "notes.ttl").write_text("<urn:a> <urn:b> <urn:c> .")
+    assert invoke("--home", tmp_path).exit_code == 0
+    (tmp_path / "shapes" / "mine.ttl").write_text(MINE)
+    assert "Mine says so." in invoke("--home", tmp_path).output
+    monkeypatch.setenv("PROVML_SHAPES", str(tmp_path / "shapes" / "notes.ttl"))
+    done = invoke("--home", tmp_path)
+    assert (done.exit_code, "no SHACL shape is in it" in done.output) == (2, True), "a file that was named has to have"
+
+
 # ---- PROV-CONSTRAINTS
 
 
@@ -158,7 +171,13 @@ def test_constraints_hold_any_prov_document_and_name_the_rule(tmp_path: Path, ho
     assert done.exit_code == 1
     assert "55" in done.output
     assert "PROV-CONSTRAINTS" in done.output
-    assert invoke("--constraints", "--home", homes / "good").exit_code == 0
+    done = invoke("--constraints", "--shapes", EXAMPLES.parents[1] / "shapes" / "clock.ttl", "--home", homes / "good")
+    assert done.exit_code == 0
+    assert "The graph conforms to all shapes and constraints." in done.output
+    assert ", by the compiled engine, and 35 constraints, by PROV-CONSTRAINTS" in done.output
+    alone = invoke("--constraints", "--home", homes / "good").output
+    triples = alone.split("run tuesday: ")[1].split(" triples")[0]
+    assert f"run tuesday: {triples} triples" in done.output, "they are counted as they pass"
 
 
 # ---- bad input

@@ -50,7 +50,7 @@ def oxigraph_takes(text: str) -> bool:
     return True
 
 
-@settings(max_examples=3000)
+@settings(max_examples=1000)
 @given(NEAR_IRIS)
 @example("")
 @example("a:")
@@ -104,7 +104,7 @@ SUBTAGS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=3000)
+@settings(max_examples=1000)
 @given(st.lists(SUBTAGS, min_size=1, max_size=5).map("-".join))
 def test_a_language_is_what_oxigraph_takes_for_one(tag: str):
     try:
@@ -181,7 +181,7 @@ def check_there_and_back(value: object) -> object:
     return kept
 
 
-@settings(max_examples=1500)
+@settings(max_examples=600)
 @given(scalars | directed)
 def test_every_scalar_comes_back_the_same(value: object):
     check_there_and_back(value)
@@ -495,7 +495,7 @@ def canonical(node: ox.Literal) -> ox.Literal:
     return kept.object
 
 
-@settings(max_examples=2000)
+@settings(max_examples=800)
 @given(WRITTEN, DATATYPES)
 def test_a_literal_is_read_as_the_value_that_oxigraph_sees_or_kept_as_written(written: str, datatype: str):
     node = ox.Literal(written, datatype=ox.NamedNode(XSD + datatype))

@@ -126,7 +126,7 @@ def _mark(number: int, count: int) -> str:
 def _below(curves: Curves, left: float, right: float, across: int) -> str:
     """The ends of the x axis."""
     if any(isinstance(x, datetime) for series in curves.series for x, _ in series.points):
-        ends = [f"{datetime.fromtimestamp(end):%Y-%m-%d %H:%M:%S}" for end in (left, right)]
+        ends = [f"{datetime.fromtimestamp(end).astimezone():%Y-%m-%d %H:%M:%S %Z}" for end in (left, right)]
     else:
         ends = _labels([left, right])
     gap = max(across - sum(map(width_of, ends)), 1)

@@ -71,6 +71,21 @@ def as_sparql(columns: Sequence[str], rows: Iterable[Terms], form: str) -> str:
     return {"json": _json, "xml": _xml, "csv": _csv, "tsv": _tsv}[known(form)](columns, rows)
 
 
+def as_rdf(rows: Iterable[Terms], form: str) -> str:
+    """Rows of subject, predicate and object as a graph: ttl, nt or jsonld."""
+    import pyoxigraph as ox
+
+    from provml.answer.table import SHORT
+
+    forms = {"ttl": ox.RdfFormat.TURTLE, "nt": ox.RdfFormat.N_TRIPLES, "jsonld": ox.RdfFormat.JSON_LD}
+    if form not in forms:
+        raise WrongValue("Answer", "to_rdf", form, f"one of {', '.join(forms)}", f"Give {' or '.join(forms)}.")
+    prefixes = {short[:-1]: whole for whole, short in SHORT.items() if short}
+    triples = [ox.Triple(*row) for row in rows]  # type: ignore[arg-type]  # the engine gave them as triples
+    made = ox.serialize(triples, format=forms[form], prefixes=prefixes if form == "ttl" else None)
+    return (made or b"").decode()
+
+
 def truth_as_sparql(truth: bool, form: str) -> str:
     """The answer to an ASK in a result format of SPARQL; CSV and TSV have none, so there it is the bare word."""
     word = "true" if truth else "false"

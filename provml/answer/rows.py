@@ -25,7 +25,8 @@ SHOWN = 50
 class Answer:
     """The rows of a question, in order, with the names of their columns.
 
-    `curve` says which columns make a curve, and `types` what the columns hold, where the question tells.
+    `curve` says which columns make a curve, and `types` what the columns hold, where the question tells. `is_graph`
+    where the rows are the triples of CONSTRUCT or DESCRIBE.
     """
 
     def __init__(
@@ -35,7 +36,9 @@ class Answer:
         *,
         curve: Curve | None = None,
         types: Mapping[str, str] | None = None,
+        is_graph: bool = False,
     ) -> None:
+        self.is_graph = is_graph
         self.columns = columns
         self.rows = rows
         self.curve = curve
@@ -58,7 +61,7 @@ class Answer:
 
     def _with(self, rows: list[Row]) -> Answer:
         """The same with other rows."""
-        other = Answer(self.columns, rows, curve=self.curve, types=self.types)
+        other = Answer(self.columns, rows, curve=self.curve, types=self.types, is_graph=self.is_graph)
         other._exact = self._exact
         return other
 
@@ -78,7 +81,7 @@ class Answer:
 
     def __reduce__(self) -> tuple[object, ...]:
         terms = self.terms() if self._exact else None
-        return _restored, (self.columns, self.rows, terms, self.curve, dict(self.types))
+        return _restored, (self.columns, self.rows, terms, self.curve, dict(self.types), self.is_graph)
 
     def column(self, name: str) -> list[Any]:
         """The values of one column."""
@@ -192,12 +195,21 @@ class Answer:
         """The rows in a result format of W3C's SPARQL 1.1 (json, xml, csv, tsv); all but csv have the exact terms."""
         return form.as_sparql(self.columns, self.terms(), as_)
 
+    def to_rdf(self, as_: str = "ttl") -> str:
+        """The triples of CONSTRUCT and DESCRIBE as RDF (ttl, nt, jsonld)."""
+        return form.as_rdf(self.terms(), as_)
+
 
 def _restored(
-    columns: list[str], rows: list[Row], terms: list[Terms] | None, curve: Curve | None, types: dict[str, str]
+    columns: list[str],
+    rows: list[Row],
+    terms: list[Terms] | None,
+    curve: Curve | None,
+    types: dict[str, str],
+    is_graph: bool = False,
 ) -> Answer:
     """An answer from a pickle."""
-    answer = Answer(columns, rows, curve=curve, types=types)
+    answer = Answer(columns, rows, curve=curve, types=types, is_graph=is_graph)
     answer._exact = {id(row): (row, exact) for row, exact in zip(rows, terms or (), strict=False)}
     return answer
 

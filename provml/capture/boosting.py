@@ -103,22 +103,20 @@ class Boosting(Recording):
 
     def evaluation(self, *, name: str = "evaluation", **values: Any) -> Section:
         """An evaluation of the model, after its training: `with capture.evaluation() as test:`."""
+        self.settle()
         found: list[Stage] = []
         self._begin_test(name, values, found)
         return Section(self.run, lambda: found[0] if found else None)
 
     @hook
     def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:
-        self.settle()
         found.append(self.begin_evaluation(name=name, using=self.data("test"), **values))
 
     def finish(self, *, error: BaseException | None = None) -> None:
         """End what is open, and the run if it is the capture's own."""
         try:
-            if error is None and not self.run.off:
+            if error is None:
                 self.settle()
-        except Exception as fault:
-            self.run.fault(fault)
         finally:
             super().finish(error=error)
 

@@ -124,7 +124,8 @@ class Capture(Recording, keras.callbacks.Callback):
         restored = [one for one in self._of(keras.callbacks.EarlyStopping) if one.restore_best_weights]
         self._end_fit(logs or {}, restored)
         self._unsaved = True
-        if self._save_to is None or not any(one in self._beside[self._beside.index(self) :] for one in restored):
+        at = self._beside.index(self) if self in self._beside else 0  # another callback may hold this one
+        if self._save_to is None or not any(one in self._beside[at:] for one in restored):
             self._save()  # else the best weights are restored after this, and it waits until `fit` has ended
 
     @hook

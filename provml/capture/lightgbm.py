@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from functools import partial
 from typing import Any
 
@@ -41,24 +42,24 @@ class Capture(Boosting):
         self._model: Any = None
         self._params: dict[str, Any] = {}
         self._beside: list[Any] = []
+        self._rounds = 0
 
     # ---- hooks
 
-    @hook
     def _before(self, env: Any) -> None:
+        self._params = env.params
         if env.iteration == env.begin_iteration:
             self.settle()
-            self._begin(env)
-        self._params = env.params
-        self.expect_epoch(env.iteration - env.begin_iteration + 1)
-        self.open_epoch()
+            call = caller("lightgbm.engine", "train", "cv")
+            self._model, self._rounds = env.model, 0
+            self._beside = list(call.get("callbacks") or ())
+            self._planned = env.end_iteration - env.begin_iteration
+            self._begin(env, call)
+        self._begin_round(env.iteration - env.begin_iteration + 1)
 
-    def _begin(self, env: Any) -> None:
-        call = caller("lightgbm.engine", "train", "cv")
+    @hook
+    def _begin(self, env: Any, call: dict[str, Any]) -> None:
         is_cv = hasattr(env.model, "boosters")
-        self._model, self._params = env.model, env.params
-        self._beside = list(call.get("callbacks") or ())
-        self._planned = env.end_iteration - env.begin_iteration
         sets, titles = call.get("valid_sets") or [], call.get("valid_names") or []
         sets, titles = (
             [one] if hasattr(one, "get_label") or isinstance(one, str) else list(one) for one in (sets, titles)
@@ -78,30 +79,53 @@ class Capture(Boosting):
         stage.implemented_by(str(values.get("boosting", "gbdt")), **said)
 
     @hook
+    def _begin_round(self, index: int) -> None:
+        if self.stage is not None:
+            self.expect_epoch(index)
+            self.open_epoch()
+
     def _after(self, env: Any) -> None:
+        self._rounds += 1
+        self._end_round(env)
+        if self._rounds == self._planned and self._patience() is None:
+            self.settle()
+
+    @hook
+    def _end_round(self, env: Any) -> None:
         scores: dict[str, dict[str, Any]] = {}
         for one in env.evaluation_result_list or ():
             name, title, value = one[0], one[1], one[2]
             scores.setdefault(name, {})[title] = value
         self.close_round(scores)
-        if env.iteration + 1 == env.end_iteration and self._patience() is None:
-            self.settle()
 
     def settle(self) -> None:
-        """End the training: LightGBM does not tell a callback that it has stopped it."""
-        if self.stage is None or self._model is None:
-            return
+        """End the training, and save its model, recorded or not: LightGBM does not tell a callback that it is over."""
         model, self._model = self._model, None
+        if model is None:
+            return
         best = int(getattr(model, "best_iteration", 0) or 0)
+        if self._rounds != self._planned and best < 1:  # it was not stopped early either
+            self._fail()
+            return
+        if self._save_to is not None and not hasattr(model, "boosters"):
+            self._save_to.parent.mkdir(parents=True, exist_ok=True)
+            model.save_model(self._save_to)
+        self._conclude(model, best)
+
+    @hook
+    def _fail(self) -> None:
+        self.end_training(error=sys.exc_info()[1] or RuntimeError("the training was left before its end"))
+
+    @hook
+    def _conclude(self, model: Any, best: int) -> None:
+        if self.stage is None:
+            return
         patience = self._patience()
         why = f"no better for {patience} rounds; the best was round {best}" if patience and best > 0 else ""
         self.stopped_early("early stopping" if patience else BY_HAND, why)
         if not self._is_cv:
             said: dict[str, Any] = {"num_features": model.num_feature(), "rounds": model.current_iteration()}
             said |= {"best_round": best} if best > 0 else {}
-            if self._save_to is not None:
-                self._save_to.parent.mkdir(parents=True, exist_ok=True)
-                model.save_model(self._save_to)
             self.saved(self._save_to, **said)
         self.end_training()
 

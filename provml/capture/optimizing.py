@@ -46,7 +46,7 @@ class Optimizing(Recording):
         optimizer, number, group, key = self.places()[name]
         own = [one for one in self.schedulers if getattr(one, "optimizer", None) in (optimizer, *inner(optimizer))]
         for one in own:
-            said = one.get_last_lr()[number] if key == "lr" else new if getattr(one, "cycle_momentum", False) else None
+            said = _rate(one, number, new) if key == "lr" else new if getattr(one, "cycle_momentum", False) else None
             if said is not None and is_same(said, new):
                 return type(one).__name__, settings(one)
         return ("scheduler" if "initial_lr" in group and not own else BY_HAND), {}
@@ -58,11 +58,20 @@ def inner(optimizer: Any) -> tuple[Any, ...]:
     return (held,) if hasattr(held, "param_groups") else ()
 
 
+def _rate(scheduler: Any, number: int, new: Any) -> Any:
+    """The rate that a scheduler last gave to a group, if it has it; one that cannot say may have given the new one."""
+    if not hasattr(scheduler, "get_last_lr"):
+        return new
+    rates = scheduler.get_last_lr()
+    return rates[number] if number < len(rates) else None
+
+
 def settings(scheduler: Any) -> dict[str, Any]:
     """The parameters of a scheduler, such as its gamma."""
+    state = scheduler.state_dict() if hasattr(scheduler, "state_dict") else {}
     return {
         name: value
-        for name, value in scheduler.state_dict().items()
+        for name, value in state.items()
         if not name.startswith("_") and name not in MOVING and isinstance(value, (bool, int, float, str, list, tuple))
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -209,9 +209,13 @@ class Recording:
         """Tell what has changed since the last look; of the epoch to come, or of the one that is open."""
         if self.stage is None:
             return
+        now = self.selection.of(self.now())
+        if appeared := self._watch.appeared(now):
+            self.stage.parameters(**appeared)
+        by_hand: Technique = BY_HAND, {}
         groups: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        for name, (old, new) in self._watch.changes(self.selection.of(self.now())).items():
-            technique, parameters = self.technique(name, old, new)
+        for name, (old, new) in self._watch.changes(now).items():
+            technique, parameters = self.tried(partial(self.technique, name, old, new), by_hand)
             groups.setdefault(technique, ({}, parameters))[0][name] = new
         for technique, (values, parameters) in groups.items():
             self.stage.adapted(technique=technique, parameters=parameters, during=during, **values)

@@ -42,9 +42,11 @@ class Capture(Recording):
 
     def fit(self, estimator: E, X: Any, y: Any = None, **named: Any) -> E:  # noqa: N803  # as scikit-learn has it
         """`estimator.fit(X, y)`, recorded as a training; transformers of a pipeline as preparations before it."""
+        self._settle()
         self._before(estimator, X, y, named)
         try:
             fitted: E = estimator.fit(X, **named) if y is None else estimator.fit(X, y, **named)  # type: ignore[attr-defined]
+            self._save(_model_of(fitted))
         except BaseException as error:
             self._failed(error)
             raise
@@ -53,7 +55,6 @@ class Capture(Recording):
 
     @hook
     def _before(self, estimator: Any, x: Any, y: Any, named: Mapping[str, Any]) -> None:
-        self._end_partial()
         if estimator is not self._fitted or not getattr(estimator, "warm_start", False):
             self.made = None  # it begins anew
         using = self._data_of("training", x, y)
@@ -119,12 +120,11 @@ class Capture(Recording):
         if stage is None:
             return
         self._fitted = fitted
-        model = fitted
+        model = _model_of(fitted)
         if about.is_search(fitted):
             if "params" in getattr(fitted, "cv_results_", ()):
                 afterwards.candidates(self.run, fitted, self._clock, self.data("training"))
             self._clock = afterwards.Clock(ago=getattr(fitted, "refit_time_", self._clock.seconds))
-            model = getattr(fitted, "best_estimator_", None)
             if model is not None:
                 _, last = about.steps(model)
                 stage.parameters(**self.selection.of(about.described(last)))
@@ -134,18 +134,16 @@ class Capture(Recording):
             if (history := about.history(model)) is not None:
                 afterwards.history(self.run, stage, self._clock, history, self.data("validation"))
             stage.measured(**about.measures(model))
-            self._save(model, about.facts(model))
+            self.saved(self._save_to, **about.facts(model))
         self.end_training()
 
-    def _save(self, model: Any, said: dict[str, Any]) -> None:
-        if self._save_to is None:
-            self.saved(None, **said)
-            return
-        import joblib
+    def _save(self, model: Any) -> None:
+        """Save a model, which was asked for whether or not it is recorded."""
+        if self._save_to is not None and model is not None:
+            import joblib
 
-        self._save_to.parent.mkdir(parents=True, exist_ok=True)
-        joblib.dump(model, self._save_to)
-        self.saved(self._save_to, **said)
+            self._save_to.parent.mkdir(parents=True, exist_ok=True)
+            joblib.dump(model, self._save_to)
 
     # ---- folds
 
@@ -198,23 +196,27 @@ class Capture(Recording):
 
     def partial_fit(self, estimator: E, X: Any, y: Any = None, **named: Any) -> E:  # noqa: N803
         """`estimator.partial_fit(X, y)`: each call is an epoch of one training, until something else is recorded."""
-        self._before_pass(estimator, X, y)
+        is_new = self._partial is not estimator
+        if is_new:
+            self._settle()
+        self._partial = estimator
+        self._before_pass(estimator, X, y, is_new)
+        given = (X,) if y is None else (X, y)
         try:
-            more = named if y is None else {"y": y, **named}
-            fitted: E = estimator.partial_fit(X, **more)  # type: ignore[attr-defined]
+            fitted: E = estimator.partial_fit(*given, **named)  # type: ignore[attr-defined]
         except BaseException as error:
+            self._partial = None
             self._failed(error)
             raise
         self._after_pass(fitted)
         return fitted
 
     @hook
-    def _before_pass(self, estimator: Any, x: Any, y: Any) -> None:
+    def _before_pass(self, estimator: Any, x: Any, y: Any, is_new: bool) -> None:
         using = self._data_of("training", x, y)
-        if self._partial is not estimator or self.stage is None:
-            self._end_partial()
+        if is_new or self.stage is None:
             self.made = None
-            self._partial, self._passes = estimator, 0
+            self._passes = 0
             stage = self.begin_training(about.described(estimator), using=using)
             said = {"software": "scikit-learn", "version": sklearn.__version__}
             stage.implemented_by(type(estimator).__name__, **said, module=type(estimator).__module__)
@@ -230,11 +232,21 @@ class Capture(Recording):
         loss = getattr(fitted, "loss_", None)
         self.close_epoch({"loss": loss} if isinstance(loss, float) else {})
 
-    def _end_partial(self) -> None:
-        if self._partial is not None and self.stage is not None:
-            self._save(self._partial, about.facts(self._partial))
+    def _settle(self) -> None:
+        """The passes are over: save what they made, and tell it."""
+        partial = self._partial
+        if partial is not None:
+            try:
+                self._save(partial)
+                self._end_passes(partial)
+            finally:
+                self._partial = None
+
+    @hook
+    def _end_passes(self, partial: Any) -> None:
+        if self.stage is not None:
+            super().saved(self._save_to, **about.facts(partial))
             self.end_training()
-        self._partial = None
 
     def now(self) -> dict[str, Any]:
         return about.described(self._partial) if self._partial is not None else {}
@@ -243,6 +255,7 @@ class Capture(Recording):
 
     def score(self, estimator: Any, X: Any, y: Any = None, **named: Any) -> float:  # noqa: N803
         """`estimator.score(X, y)`, recorded as an evaluation."""
+        self._settle()
         test = self._before_test(X, y)
         try:
             value: float = estimator.score(X, **named) if y is None else estimator.score(X, y, **named)
@@ -257,6 +270,7 @@ class Capture(Recording):
         from sklearn.metrics import get_scorer
 
         names = [scoring] if isinstance(scoring, str) else list(scoring)
+        self._settle()
         test = self._before_test(X, y)
         try:
             found = {name: get_scorer(name)(estimator, X, y) for name in names}
@@ -270,7 +284,6 @@ class Capture(Recording):
         if self.run.off:
             return None
         try:
-            self._end_partial()
             return self.begin_evaluation(using=self._data_of("test", x, y))
         except Exception as error:
             self.run.fault(error)
@@ -308,9 +321,16 @@ class Capture(Recording):
         """End what is open, and the run if it is the capture's own."""
         try:
             if error is None:
-                self._end_partial()
-            self._end_steps(error)
-        except Exception as fault:
-            self.run.fault(fault)
+                self._settle()
+            self._end_left(error)
         finally:
             super().finish(error=error)
+
+    @hook
+    def _end_left(self, error: BaseException | None) -> None:
+        self._end_steps(error)
+
+
+def _model_of(fitted: Any) -> Any:
+    """What a fit made: of a search, the best that it found, if that was fitted again."""
+    return getattr(fitted, "best_estimator_", None) if about.is_search(fitted) else fitted

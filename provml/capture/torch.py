@@ -188,9 +188,10 @@ class Capture(Optimizing):
 
     def _end_left_batch(self) -> None:
         """A loop over batches was left by `break`: the last of them ended then."""
-        if self.batch is not None and self._left_at:
-            self.batch.done(ago=perf_counter() - self._left_at)
-            self.batch, self._left_at = None, 0.0
+        left, self._left_at = self._left_at, 0.0
+        if self.batch is not None and left:
+            self.batch.done(ago=perf_counter() - left)
+            self.batch = None
 
     @hook
     def _end_batch(self) -> None:
@@ -213,10 +214,10 @@ class Capture(Optimizing):
 
 
 def _by_name(given: Any) -> dict[str, Any]:
-    """One or several, by name: the only one has none, of several each has its own or its number."""
+    """One or several, by name: the only one has none, of several each has its own or its number; None is none."""
     if isinstance(given, Mapping):
-        return dict(given)
-    several = list(given) if isinstance(given, (list, tuple)) else [given]
+        return {name: one for name, one in given.items() if one is not None}
+    several = [one for one in (given if isinstance(given, (list, tuple)) else [given]) if one is not None]
     return {"": several[0]} if len(several) == 1 else {f"optimizer_{n}": one for n, one in enumerate(several, 1)}
 
 

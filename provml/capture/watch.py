@@ -35,10 +35,16 @@ class Selection:
 
 
 class Watch:
-    """Hyperparameters as they were last told; `changes` gives what differs now, and remembers it."""
+    """Hyperparameters as they were last told; `appeared` and `changes` give what is other now, and remember it."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = dict(values)
+
+    def appeared(self, now: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that were not there before, such as the rate of a parameter group that was added."""
+        found = {name: new for name, new in now.items() if new is not None and self.values.get(name) is None}
+        self.values |= found
+        return found
 
     def changes(self, now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         """Old and new of each that has changed; one that was not there before is no change."""

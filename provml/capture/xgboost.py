@@ -43,15 +43,15 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
     # ---- hooks
 
     def before_training(self, model: Any) -> Any:
-        self._before(model)
+        call = caller("xgboost.training", "train", "cv")
+        self._beside = list(call.get("callbacks") or ())
+        self._before(model, call)
         return model
 
     @hook
-    def _before(self, model: Any) -> None:
-        call = caller("xgboost.training", "train", "cv")
+    def _before(self, model: Any, call: dict[str, Any]) -> None:
         folds = getattr(model, "cvfolds", None)
         self._model = folds[0].bst if folds else model
-        self._beside = list(call.get("callbacks") or ())
         self._may_change = "callbacks" not in call or any(not isinstance(one, HARMLESS) for one in self._beside)
         self._planned = call.get("num_boost_round")
         named = {title: held for held, title in call.get("evals") or ()}
@@ -85,6 +85,7 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         self.close_round({name: {t: held[-1] for t, held in one.items()} for name, one in evals_log.items()})
 
     def after_training(self, model: Any) -> Any:
+        self._save(model)
         self._after(model)
         return model
 
@@ -93,7 +94,7 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         if self.stage is None:
             return
         best = self._model.attributes() if self._model is not None else {}
-        stopping = next((one for one in self._beside if isinstance(one, xgboost.callback.EarlyStopping)), None)
+        stopping = self._stopping()
         rounds = stopping.rounds if stopping is not None else None
         why = f"no better for {rounds} rounds; the best was round {int(best['best_iteration']) + 1}" if best else ""
         self.stopped_early("early stopping" if best else BY_HAND, why)
@@ -101,17 +102,22 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
             said: dict[str, Any] = {"num_features": model.num_features(), "rounds": model.num_boosted_rounds()}
             if best:
                 said |= {"best_round": int(best["best_iteration"]) + 1, "best_score": float(best["best_score"])}
-            self._save(model, said, best, stopping)
+            self.saved(self._save_to, **said)
         self.end_training()
 
-    def _save(self, model: Any, said: dict[str, Any], best: dict[str, str], stopping: Any) -> Data | None:
-        if self._save_to is None:
-            return self.saved(None, **said)
-        if best and stopping is not None and stopping.save_best:  # it keeps the best rounds only, after this
-            model = model[: int(best["best_iteration"]) + 1]
+    def _stopping(self) -> Any:
+        """What stops it early, if anything does."""
+        return next((one for one in self._beside if isinstance(one, xgboost.callback.EarlyStopping)), None)
+
+    def _save(self, model: Any) -> None:
+        """Save the model, which was asked for whether or not it is recorded."""
+        if self._save_to is None or hasattr(model, "cvfolds"):
+            return
+        best, stopping = model.attr("best_iteration"), self._stopping()
+        if best is not None and getattr(stopping, "save_best", False):  # it keeps the best rounds only, after this
+            model = model[: int(best) + 1]
         self._save_to.parent.mkdir(parents=True, exist_ok=True)
         model.save_model(self._save_to)
-        return self.saved(self._save_to, **said)
 
     # ---- hyperparameters
 

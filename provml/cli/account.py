@@ -10,6 +10,9 @@ from urllib.parse import unquote
 from provml.answer import Answer
 from provml.store import RunInfo, Store
 
+BROAD = "preparation"
+"""The kind that filters and splits are of too."""
+
 MEMBER = "?at provlake:wasMemberOfWorkflowExecution $run ."
 
 STAGES = f"""SELECT ?at ?kind ?status ?seconds ?error ?message (COUNT(?section) AS ?sections) WHERE {{
@@ -145,12 +148,15 @@ class Account:
         return f"{stage} {index}" if index else stage
 
     def stages(self) -> Answer:
+        """A row a stage or a step, with the most specific of its kinds."""
         columns = ["stage", "kind", "status", "sections", "seconds", "error"]
-        rows = []
+        rows: dict[str, tuple[Any, ...]] = {}
         for at, kind, status, seconds, error, message, sections in self.ask(STAGES):
+            if at in rows and kind == BROAD:
+                continue
             told = ": ".join(part for part in (error, message) if part) or None
-            rows.append((self.place(at), kind or "step", status or self.info.status, sections or None, seconds, told))
-        return Answer(columns, rows)
+            rows[at] = (self.place(at), kind or "step", status or self.info.status, sections or None, seconds, told)
+        return Answer(columns, list(rows.values()))
 
     def hyperparameters(self) -> Answer:
         rows = [(self.place(at), title, value) for at, title, value in self.ask(PARAMETERS)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from provml.cli.door import opened, run_ids, with_home
-from provml.cli.output import give, with_output
+from provml.cli.output import LIMIT, give, with_limits, with_output
 from provml.errors import NotACurve
 from provml.resources import default_home
 
@@ -29,6 +29,8 @@ class Questions(click.Group):
         if held is None:
             home = ctx.params.get("home") or ctx.meta.get("provml.home") or default_home()
             held = ctx.meta["provml.catalog"] = Catalog(user_folders(Path(home)))
+            for error in held.broken.values() if not ctx.resilient_parsing else ():
+                click.echo(f"provml: left out of the questions: {error}", err=True)
         return held
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -36,7 +38,8 @@ class Questions(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         catalog = self.catalog(ctx)
-        return Question(catalog[cmd_name], catalog) if cmd_name in list(catalog) else None
+        names = list(catalog)
+        return Question(catalog[cmd_name], catalog) if cmd_name in names or cmd_name.lower() in names else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -61,7 +64,7 @@ class Question(click.Command):
     def __init__(self, query: Query, catalog: Catalog) -> None:
         self.query = query
         self.catalog = catalog
-        taken = {"list", "show", "format", "output", "plot", "home", "help"}
+        taken = {"list", "show", "format", "output", "plot", "home", "timeout", "allow_service", "help"}
         own = {name: f"{name}_" if name in taken else name for name in query.params}
         self.asked = {f"given_{name}": one for name, one in query.params.items()}
         options: list[click.Parameter] = [
@@ -86,10 +89,15 @@ class Question(click.Command):
 
     def answer(self, **said: Any) -> None:
         """Ask it, with what was said here or before the question."""
+        from provml.catalog import YOURS
+
         before = ctx.params if (ctx := click.get_current_context().parent) is not None else {}
-        home, form, output, plot, show = (
-            said[name] or before.get(name) for name in ("home", "form", "output", "plot", "show")
+        home, form, output, plot, show, service = (
+            said[name] or before.get(name) for name in ("home", "form", "output", "plot", "show", "allow_service")
         )
+        timeout = said["timeout"] if said["timeout"] is not None else before.get("timeout")
+        if timeout is None and self.query.family == YOURS:
+            timeout = LIMIT
         values = {
             one.name: [one.from_text(text) for text in given] if one.many else one.from_text(given)
             for key, one in self.asked.items()
@@ -105,7 +113,12 @@ class Question(click.Command):
             if show:
                 click.echo(store.sparql(self.query.id, **values), nl=False)
                 return
-            answer = store.ask(self.query.id, **values)
+            answer = store.ask(
+                self.query.id,
+                timeout=timeout or None,
+                service=bool(service),
+                **{f"{name}_" if name in ("timeout", "service") else name: held for name, held in values.items()},
+            )
         give(answer, form, output, bool(plot))
 
 
@@ -146,6 +159,7 @@ def _about(query: Query) -> str:
 )
 @click.option("--list", "listed", is_flag=True, help="List the questions (also where none is named).")
 @click.option("--show", is_flag=True, help="Show the SPARQL that would run, and do not run it.")
+@with_limits("60 for questions of your own, never for ours")
 @with_output
 @with_home
 @click.pass_context

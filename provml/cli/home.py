@@ -8,21 +8,18 @@ from pathlib import Path
 import click
 
 from provml.cli.door import bar, existing, opened, put, size, unread, with_form, with_home
-from provml.cli.output import give, with_output
+from provml.cli.output import LIMIT, give, with_limits, with_output
 from provml.errors import BrokenFile
-
-LIMIT = "End the query after so many seconds; 0 for never."
 
 
 @click.command()
 @click.argument("sparql", metavar="'SELECT …'|FILE|-")
-@click.option("--timeout", type=click.FloatRange(min=0), default=60.0, show_default=True, metavar="SECONDS", help=LIMIT)
-@click.option("--allow-service", is_flag=True, help="Let the query call other machines by SERVICE.")
+@with_limits(f"{LIMIT:g}")
 @with_output
 @with_home
 def query(
     sparql: str,
-    timeout: float,
+    timeout: float | None,
     allow_service: bool,
     form: str | None,
     output: Path | None,
@@ -45,7 +42,9 @@ def query(
 
     text = read_query(sparql)
     with opened(home) as store:
-        answer = store.query(text, sync=False, timeout=timeout or None, service=allow_service)
+        answer = store.query(
+            text, sync=False, timeout=LIMIT if timeout is None else timeout or None, service=allow_service
+        )
     if plot and not isinstance(answer, bool) and answer.rows:
         answer.curve = guessed(answer.columns, answer.rows)
     give(answer, form, output, plot)
@@ -91,7 +90,11 @@ def verify(form: str, home: Path | None) -> None:
             line = f":{problem.line}" if problem.line else ""
             click.echo(f"{folder / problem.file}{line}: {problem.reason}")
         journals = len(list((folder / "runs").glob("*/*.jsonl")))
-        what = f"{len(problems)} damaged line{'s'[: len(problems) != 1]}" if problems else "nothing is damaged"
+        lines = sum(problem.line > 0 for problem in problems)
+        whole = len(problems) - lines
+        counts = [f"{lines} damaged line{'s'[: lines != 1]}"] if lines else []
+        counts += [f"{whole} file{'s'[: whole != 1]} left out"] if whole else []
+        what = ", ".join(counts) or "nothing is damaged"
         click.echo(f"{journals} journal{'s'[: journals != 1]} read: {what}", err=bool(problems))
     if problems:
         sys.exit(1)
@@ -116,7 +119,8 @@ def rebuild(home: Path | None) -> None:
 def gc(dry_run: bool, form: str, home: Path | None) -> None:
     """Clear away what dead processes left beside the index.
 
-    Private copies of the index, half-made snapshots and half-written files that nobody uses; runs are never touched.
+    Private copies of the index, half-made snapshots, half-written files and old logs that nobody uses; runs are never
+    touched.
     """
     from provml.answer import Answer
     from provml.store.gc import collect

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,16 +18,45 @@ from provml.cli.door import Command
 if TYPE_CHECKING:
     from provml.answer import Answer
 
-FORMS = ("table", "json", "csv", "tsv", "sparql-json", "sparql-xml", "sparql-csv", "sparql-tsv")
-ENDINGS = {".json": "json", ".csv": "csv", ".tsv": "tsv", ".srj": "sparql-json", ".srx": "sparql-xml"}
+GRAPHS = ("ttl", "nt", "jsonld")
+FORMS = ("table", "json", "csv", "tsv", "sparql-json", "sparql-xml", "sparql-csv", "sparql-tsv", *GRAPHS)
+ENDINGS = {
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".srj": "sparql-json",
+    ".srx": "sparql-xml",
+    ".txt": "table",
+    **{f".{form}": form for form in GRAPHS},
+}
 PICTURES = (".png", ".svg", ".pdf")
 WIDEST = 120
 """How many columns a chart takes at most, however wide the terminal is."""
 
+LIMIT = 60.0
+"""After how many seconds a query of a user's own is ended unless they say."""
+
+
+def with_limits(default: str) -> Callable[[Command], Command]:
+    """The options that say how long a query may take, and whether it may call other machines."""
+    said = "End the query after so many seconds; 0 for never."
+
+    def add(command: Command) -> Command:
+        command = click.option("--allow-service", is_flag=True, help="Let the query call other machines by SERVICE.")(
+            command
+        )
+        kind = click.FloatRange(min=0)
+        return click.option("--timeout", type=kind, metavar="SECONDS", help=f"{said}  [default: {default}]")(command)
+
+    return add
+
 
 def with_output(command: Command) -> Command:
     """The options that say how an answer leaves."""
-    formats = "table for people (the default); json, csv, tsv for programs; W3C's sparql-json, -xml, -csv, -tsv."
+    formats = (
+        "table for people (the default); json, csv, tsv for programs; W3C's sparql-json, -xml, -csv, -tsv; "
+        "ttl, nt, jsonld for the triples of CONSTRUCT and DESCRIBE."
+    )
     place = "Write to this file, whole or not at all; its ending says the format unless given."
     drawn = f"Draw the curve; in a file that ends in {', '.join(PICTURES)}, as a picture."
     for option in (
@@ -47,6 +76,9 @@ def give(answer: Answer | bool, form: str | None, output: Path | None = None, pl
         raise click.UsageError("--plot draws: give it without --format.")
     if ending in PICTURES and not plot:
         raise click.UsageError(f"{output} would be a picture: give --plot, or another ending.")
+    if ending and form is None and not plot and ending not in ENDINGS:
+        endings = ", ".join(ENDINGS)
+        raise click.UsageError(f"No answer ends in {ending}. Let it end in one of {endings}, or give --format.")
     if plot and isinstance(answer, bool):
         raise click.UsageError("A yes or no cannot be drawn: ask without --plot.")
     if plot and ending in PICTURES and not isinstance(answer, bool):
@@ -74,6 +106,10 @@ def written(answer: Answer | bool, form: str) -> str:
     from provml.answer.form import truth_as_sparql
 
     kind, _, sparql = form.partition("-")
+    if form in GRAPHS:
+        if isinstance(answer, bool) or not answer.is_graph:
+            raise click.UsageError(f"{form} is for triples, and these are none: ask by CONSTRUCT or DESCRIBE.")
+        return answer.to_rdf(form)
     if isinstance(answer, bool):
         return truth_as_sparql(answer, sparql or "csv")
     if sparql:

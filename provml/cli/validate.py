@@ -137,6 +137,7 @@ class _Chosen:
 
 def _by_constraints(held: Any, name: str) -> Report:
     from dataclasses import replace
+    from itertools import count
 
     import pyoxigraph as ox
 
@@ -146,9 +147,11 @@ def _by_constraints(held: Any, name: str) -> Report:
 
     # The named graphs of a file are bundles; of those of a store, one is our ontology.
     is_store = isinstance(held, ox.Store)
-    given = list(held.quads_for_pattern(None, None, None, ox.DefaultGraph()) if is_store else quads(held))
-    checked = Checked(name, len(given), len(CONSTRAINTS), "PROV-CONSTRAINTS", rules="constraint")
-    return replace(check(given).to_report(), checked=checked)
+    given = held.quads_for_pattern(None, None, None, ox.DefaultGraph()) if is_store else quads(held)
+    size = count()
+    verdict = check(quad for quad, _ in zip(given, size, strict=False))  # counted as they pass: there may be millions
+    checked = Checked(name, next(size), len(CONSTRAINTS), "PROV-CONSTRAINTS", rules="constraint")
+    return replace(verdict.to_report(), checked=checked)
 
 
 def _joined(parts: list[Report]) -> Report:
@@ -189,6 +192,9 @@ def _bar() -> Iterator[Progress | None]:
 def _put(report: Report, form: str | None, output: Path | None) -> None:
     to_file = output is not None and str(output) != "-"
     ending = output.suffix.lower() if output is not None else ""
+    if to_file and form is None and ending not in (*ENDINGS, "", ".txt"):
+        known = ", ".join((*ENDINGS, ".txt"))
+        raise click.UsageError(f"No report ends in {ending}. Let it end in one of {known}, or give --format.")
     text = _written(report, form or (ENDINGS.get(ending, "text") if to_file else "text"))
     if output is None or not to_file:
         click.echo(text)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from provml.errors import ProvmlError
 from provml.store import Store
 
-QUESTIONS: tuple[tuple[str, dict[str, object]], ...] = (
+QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("q1", {"epoch": 3}),
     ("q2", {}),
     ("q3", {}),
@@ -27,7 +28,7 @@ def show(
     runs: Iterable[str],
     say: Callable[[str], None],
     *,
-    besides: Mapping[str, Mapping[str, object]],
+    besides: Mapping[str, Mapping[str, Any]],
     option: str = "",
 ) -> bool:
     """Validate the new runs, answer q1 to q8, say what is next; whether all hold. `option` tells commands the home."""

@@ -11,7 +11,8 @@ keeping    taking in from a thread, where that is asked for
 pace       how much memory a load may take
 lock       who may write an index
 fork       what a fork does to open stores
-asking     questions of the catalog, with the names that people use
+asking     questions of the catalog
+naming     the names that people use, and the nodes they stand for
 guard      what a query may be
 apart      a query in a process of its own, which can be ended
 export     a run or all of it as RDF files

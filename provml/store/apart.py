@@ -1,12 +1,14 @@
 """A query in a process of its own, which can be ended: Oxigraph itself cannot stop a query once it runs.
 
 The process reads a copy of the index (hard links where it is on the disk), takes no more time and memory than it is
-given, and writes what it found to a pipe. This file is also what that process runs, so it imports only what that needs.
+given, and writes what it found to a file, no more of it than the asking process has room for. This file is also what
+that process runs, so it imports only what that needs.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import os
 import pickle
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 
 FAILED = 3
 """How the process ends where the engine refused the query; what it said is on its error stream."""
-TRIPLES = b"T"
-"""The first byte of what it writes, where these are triples; else results, as JSON."""
+TRIPLES = ".nt"
+"""How the file ends that it writes, where these are triples; else it has results, as JSON."""
+SHARE = 4
+"""What it writes may take this part of the memory: as Python values it was seen to take 2 to 3 times as much."""
 
 
 def ask(
@@ -36,7 +40,8 @@ def ask(
     """
     place = Path(tempfile.mkdtemp(prefix="reader-", dir=folder))
     try:
-        return _asked(_copy(store, place, on_disk=folder is not None), sparql, prefixes, timeout, memory)
+        copy = _copy(store, place, on_disk=folder is not None)
+        return _asked(copy, place / "found", sparql, prefixes, timeout, memory)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -60,19 +65,20 @@ def _copy(store: ox.Store, place: Path, *, on_disk: bool) -> Path:
     return place / "all.nq"
 
 
-def _asked(copy: Path, sparql: str, prefixes: dict[str, str], timeout: float, memory: int) -> Any:
+def _asked(copy: Path, found: Path, sparql: str, prefixes: dict[str, str], timeout: float, memory: int) -> Any:
     import pyoxigraph as ox
 
     path = os.pathsep.join(part for part in sys.path if part)
     process = subprocess.Popen(
         [sys.executable, "-P", __file__],
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path},
     )
     try:
-        found, said = process.communicate(pickle.dumps((str(copy), sparql, prefixes, timeout, memory)), timeout)
+        given = (str(copy), str(found), sparql, prefixes, timeout, memory)
+        _, said = process.communicate(pickle.dumps(given), timeout)
     except subprocess.TimeoutExpired:
         raise TimeoutError from None
     finally:  # also where the user lost patience
@@ -85,19 +91,20 @@ def _asked(copy: Path, sparql: str, prefixes: dict[str, str], timeout: float, me
     if process.returncode:  # the last line is what a process that fails otherwise has to say
         text = said.decode(errors="replace")
         raise ValueError(text if process.returncode == FAILED else text.strip().rpartition("\n")[2])
-    kind, found = found[:1], found[1:]
-    if kind == TRIPLES:
-        return [quad.triple for quad in ox.parse(found, format=ox.RdfFormat.N_TRIPLES)]
-    return ox.parse_query_results(found, format=ox.QueryResultsFormat.JSON)
+    triples = found.with_suffix(TRIPLES)  # either is open from here on, and read row by row when its folder is gone
+    if triples.exists():
+        quads = ox.parse(path=str(triples), format=ox.RdfFormat.N_TRIPLES)
+        return (quad.triple for quad in quads)
+    return ox.parse_query_results(path=str(found), format=ox.QueryResultsFormat.JSON)
 
 
 def _serve() -> None:
     """What the process does."""
-    copy, sparql, prefixes, timeout, memory = pickle.load(sys.stdin.buffer)
+    copy, found, sparql, prefixes, timeout, memory = pickle.load(sys.stdin.buffer)
     _bound(timeout, memory)
     import pyoxigraph as ox
 
-    out = sys.stdout.buffer
+    most = memory // SHARE
     try:
         if copy.endswith(".nq"):
             store = ox.Store()
@@ -106,17 +113,30 @@ def _serve() -> None:
             store = ox.Store(copy)
         answer = store.query(sparql, prefixes=prefixes)
         if isinstance(answer, ox.QueryTriples):
-            out.write(TRIPLES)
-            answer.serialize(out, format=ox.RdfFormat.N_TRIPLES)
+            with Bounded(str(Path(found).with_suffix(TRIPLES)), most) as out:
+                answer.serialize(out, format=ox.RdfFormat.N_TRIPLES)
         else:
-            out.write(b"R")
-            answer.serialize(out, format=ox.QueryResultsFormat.JSON)
-        out.flush()
+            with Bounded(found, most) as out:
+                answer.serialize(out, format=ox.QueryResultsFormat.JSON)
     except (SyntaxError, RuntimeError, OSError, ValueError) as error:
         sys.stderr.write(str(error))
         sys.stderr.flush()
         os._exit(FAILED)
     os._exit(0)  # nothing is kept, so nothing has to be closed
+
+
+class Bounded(io.FileIO):
+    """A file that takes no more than so many bytes, if any number is said."""
+
+    def __init__(self, path: str, most: int) -> None:
+        super().__init__(path, "w")
+        self.most = most
+
+    def write(self, data: Any) -> int:
+        """Write all of it, or nothing."""
+        if self.most and self.tell() + len(data) > self.most:
+            raise MemoryError
+        return super().write(data)
 
 
 def _bound(timeout: float, memory: int) -> None:

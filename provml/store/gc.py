@@ -1,4 +1,4 @@
-"""What processes that died left in a home: private copies of the index, half-made snapshots, half-written files."""
+"""What is of no use in a home: private copies and half-made files that dead processes left, and logs of the index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyoxigraph as ox
 
 from provml.process import is_alive
 from provml.store import lock
-from provml.store.index import is_lock
+from provml.store.index import is_lock, old_logs
 
 FRESH = 60.0
 """Younger than so many seconds, what has no lock yet may be just in the making."""
@@ -49,6 +49,7 @@ def _left_over(home: Path, alone: bool) -> Iterator[Path]:
         if path.is_dir() and not _is_fresh(path) and not _is_open(path / "store"):
             yield path
     if alone:
+        yield from old_logs(index / "store")
         yield from _old_snapshots(index / "snapshot", (index / "store").is_dir())
     for path in index.glob("progress.*"):
         pid = path.suffix[1:]

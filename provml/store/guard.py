@@ -23,46 +23,69 @@ _TOKEN = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*"""'
     r"|'''(?:[^'\\]|\\.|'(?!''))*'''"
     r'|"(?:[^"\\\n\r]|\\.)*"'
-    r"|'(?:[^'\\\n\r]|\\.)*'"
-    r"|<[^<>\"{}|^`\\\x00-\x20]*>)"
+    r"|'(?:[^'\\\n\r]|\\.)*')"
+    r"|(?P<iri><(?:[^<>\"{}|^`\\\x00-\x20]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*>)"
+    r"|(?P<tag>@[A-Za-z]+(?:-+[A-Za-z0-9]+)*)"
     r"|(?P<comment>#[^\n\r]*)"
     r"|(?P<variable>[?$]\w+)"
-    r"|(?P<word>(?:[\w:%\-]|\\.)+)"
+    r"|(?P<word>(?:[\w:%\-]|[^\x00-\x7f]|\\.)+)"
     r"|(?P<sign>\S)",
     re.DOTALL,
 )
 _SERVICE = re.compile(r"[^:]*service", re.IGNORECASE)
 """In a word, but not in the local part of a name; the engine takes `trueSERVICE` and `SERVICEx:y` apart."""
-_VALUES = re.compile(r"values", re.IGNORECASE)
+_VALUES = re.compile(r"(?<![^\s{}()])values(?=[\s?$(#])", re.IGNORECASE)
+"""The word by itself: in `a:b.values` it is part of a name."""
+_JOINED = re.compile(r"true|false|-", re.IGNORECASE)
+"""What the engine takes apart inside a word: `1-1-1`, `truetrue`."""
+_HIDING = re.compile(r"[#()\[\]']")
+"""What means something else where `<…>` is no IRI: `1<2)#>` is a comparison, a bracket and a comment."""
+_OPERATORS = frozenset("(,;=!&|<+-*/^")
+"""Inside round brackets, an IRI stands after one of these, and a comparison does not."""
 
 
 def check(sparql: str, *, service: bool = False) -> None:
     """Refuse a query that would end the process, or that would call another machine."""
     if len(sparql) > LONGEST:
         raise BrokenQuery(f"it has more than {LONGEST:,} characters")
-    depth = count = 0
+    opened: list[str] = []
+    count = 0
     values: int | None = None  # the depth at which VALUES was said, until its rows are over
     within = False  # its rows
+    earlier = before = ""  # the two tokens before
     for token in _TOKEN.finditer(sparql):
-        if token.lastgroup == "comment":
+        kind, said = token.lastgroup, token[0]
+        if kind == "comment":
             continue
-        count += not within
-        if token.lastgroup == "sign":
-            sign = token["sign"]
-            if sign in "({[":
-                depth += 1
-                within = within or (values is not None and sign == "{")
-            elif sign in ")}]":
-                depth -= 1
-                if within and depth == values:
-                    within, values = False, None
-            if depth > DEEPEST:
+        size = 1
+        if kind == "iri" and not within and _may_compare(sparql, token.start(), opened, earlier, before):
+            if _HIDING.search(said):
+                raise BrokenQuery(f"{said[:40]!r} may be an IRI or a comparison: put a space after <, or use a prefix")
+            size = len(said)  # at most
+        elif kind == "sign" and said in "({[":
+            opened.append("<<(" if said == "(" and earlier == before == "<" else said)  # a triple holds no comparison
+            within = within or (values is not None and said == "{")
+            if len(opened) > DEEPEST:
                 raise BrokenQuery(f"it is nested more than {DEEPEST} deep")
-        elif token.lastgroup == "word":
-            word = token["word"]
-            if not service and _SERVICE.match(word):
+        elif kind == "sign" and said in ")}]":
+            del opened[-1:]
+            if within and len(opened) == values:
+                within, values = False, None
+        elif kind == "word":
+            if not service and _SERVICE.match(said):
                 raise ServiceRefused()
-            if _VALUES.fullmatch(word) and values is None:
-                values = depth
+            if values is None and _VALUES.match(sparql, token.start()):
+                values = len(opened)
+            size += len(_JOINED.findall(said))
+        count += 0 if within else size
         if count > MOST:
             raise BrokenQuery(f"it has more than {MOST:,} words and signs (long lists can stand in VALUES)")
+        earlier, before = before, said
+
+
+def _may_compare(sparql: str, at: int, opened: list[str], earlier: str, before: str) -> bool:
+    """Whether the `<` here may be less than: after an operand inside round brackets; or the second of `<<`."""
+    if sparql[at - 1 : at] == "<":
+        return True
+    is_operand = before not in _OPERATORS and (before != ">" or earlier == ">")  # <<( … )>> is one
+    return opened[-1:] == ["("] and is_operand

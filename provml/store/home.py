@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -166,6 +168,10 @@ class Store:
         then, and which takes no more than `memory` bytes (half of the machine's unless given); without, it runs here
         and cannot be stopped. SERVICE calls other machines and is refused unless `service` allows it.
         """
+        if not isinstance(sparql, str):
+            raise BrokenQuery(f"it is a {type(sparql).__name__}, not text", "Give SPARQL as text.")
+        if timeout is not None and not isinstance(timeout, (int, float)):
+            raise BrokenQuery(f"its timeout is {timeout!r}, not a number of seconds", "Give one, or leave it out.")
         guard.check(sparql, service=service)
         engine = self.engine if sync else self.index.store
         try:
@@ -178,7 +184,7 @@ class Store:
         except MemoryError:
             failed = BrokenQuery(f"the engine gave up on it, with {(memory or apart.half()) / 1e9:.3g} GB of memory")
         except (SyntaxError, RuntimeError, OSError, ValueError) as error:
-            failed = BrokenQuery(_reason(str(error)))
+            failed = BrokenQuery(*_reason(str(error), sparql))
         # Raised out here, the error keeps no frame that holds the engine's rows: they may be let go by their own
         # thread only.
         raise failed
@@ -188,14 +194,17 @@ class Store:
         """The questions that can be asked by name: provml's own and yours."""
         if self._catalog is None:
             self._catalog = Catalog(user_folders(self.home))
+            for error in self._catalog.broken.values():
+                logging.getLogger("provml").warning("left out of the questions: %s", error)
         return self._catalog
 
-    def ask(self, question: str, **values: Any) -> Answer:
+    def ask(self, question: str, /, *, timeout: float | None = None, service: bool = False, **values: Any) -> Answer:
         """The answer to a question of the catalog: `store.ask("q6", model="alexnet")`.
 
-        Where a parameter stands for a node, the name that people use will do: a run's short id, a model's name.
+        Where a parameter stands for a node, the name that people use will do: a run's short id, a model's name. A name
+        that nothing has is an error. `timeout` and `service` are those of `query`.
         """
-        return asking.ask(self, self.catalog[question], values)
+        return asking.ask(self, self.catalog[question], values, timeout, service)
 
     def sparql(self, question: str, **values: Any) -> str:
         """The SPARQL that a question of the catalog becomes."""
@@ -286,13 +295,26 @@ class Store:
         return write(self, run_id, file, form)
 
 
-def _reason(said: str) -> str:
-    """What the engine says of a query, in one line; it lists every sign that could have been there."""
+def _reason(said: str, sparql: str) -> tuple[str, str]:
+    """What the engine says of a query, in one line (it lists every sign that could have been there), and what to do."""
     said = " ".join(said.split())
-    where, _, expected = said.partition(": expected")
-    if "Prefix not found" in expected:
-        return f"{where}: a prefix is used that is not declared"
-    return said if len(said) <= 300 else f"{said[:300]}…"
+    advice = "Mend it and ask again."
+    where, expected, _ = said.partition(": expected")
+    if expected and (prefix := _undeclared(sparql)):
+        return f"{where}: the prefix {prefix}: is not declared", f"Write PREFIX {prefix}: <…> before it and ask again."
+    if re.match(r"\s*(prefix\s+\S*\s*<[^>]*>\s*)*(insert|delete|load|clear|create|drop|copy|move|add)\b", sparql, re.I):
+        return "a query only reads, and this would write", "Add by store.add or store.load (provml load)."
+    if re.search(r"\bservice\b", sparql, re.IGNORECASE) and not where.startswith("error at"):
+        advice = "See whether the machine that SERVICE names answers, or write SERVICE SILENT."
+    return (said if len(said) <= 300 else f"{said[:300]}…"), advice
+
+
+def _undeclared(sparql: str) -> str:
+    """The first prefix that is used and not declared, if there is one."""
+    declared = {*PREFIXES, "_", *re.findall(r"prefix\s+([\w.-]*):", sparql, re.IGNORECASE)}
+    bare = re.sub(r"<[^<>\s]*>|\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*", " ", sparql)
+    used = re.findall(r"(?<![\w?$:.-])([A-Za-z][\w.-]*):", bare)
+    return next((prefix for prefix in used if prefix not in declared), "")
 
 
 def _answered(answer: Any) -> Answer | bool:
@@ -302,7 +324,9 @@ def _answered(answer: Any) -> Answer | bool:
     if isinstance(answer, ox.QuerySolutions):
         return Answer.from_terms([variable.value for variable in answer.variables], map(tuple, answer))
     rows = ((triple.subject, triple.predicate, triple.object) for triple in answer)
-    return Answer.from_terms(["subject", "predicate", "object"], rows)
+    graph = Answer.from_terms(["subject", "predicate", "object"], rows)
+    graph.is_graph = True
+    return graph
 
 
 def open_store(home: str | os.PathLike[str] | None = None) -> Store:

@@ -53,6 +53,8 @@ class Index:
         self._since_snapshot = 0
         self._since_kept = 0
         self._store: ox.Store | None = ox.Store() if folder is None else ox.Store(str(folder / "store"))
+        if folder is not None:
+            drop_logs(folder / "store")
         self.progress = Progress() if folder is None else kept.read(folder / "progress")
         self._reached = self._kept = kept.encode(self.progress)
         self._noted = set(self.progress.journals)
@@ -323,6 +325,18 @@ def _size(path: Path) -> int:
     with contextlib.suppress(OSError):
         return path.stat().st_size
     return 0
+
+
+def old_logs(store: Path) -> Iterator[Path]:
+    """The logs that earlier openings left: RocksDB begins one each time, and nobody reads them."""
+    return store.glob("LOG.old.*")
+
+
+def drop_logs(store: Path) -> None:
+    """Remove them, where that can be."""
+    for path in old_logs(store):
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def is_broken(error: BaseException) -> bool:

@@ -97,8 +97,7 @@ def lifted(key: str, path: Path, journal: Journal, eldest: Eldest) -> Iterator[t
             what = event.decode(line)
             if isinstance(what, event.Run) and what.v > event.VERSION:
                 reason = f"it is of version {what.v}, newer than this provml reads ({event.VERSION}); upgrade provml"
-                journal.problems.clear()
-                journal.complain(key, number, reason)
+                journal.refuse(key, reason)
                 return
             lifter.feed(what)
             if isinstance(what, event.End):

@@ -167,7 +167,13 @@ def _count(files: list[Path]) -> int:
 
 
 def user_shapes(home: Path | None = None) -> list[Path]:
-    """Where users keep shapes of their own: PROVML_SHAPES, and the folder `shapes` of a home."""
-    named = [Path(part) for part in os.environ.get("PROVML_SHAPES", "").split(os.pathsep) if part]
-    inside = [home / "shapes"] if home is not None and (home / "shapes").is_dir() else []
-    return [*named, *inside]
+    """The shape files of the user: those of PROVML_SHAPES, and of the folder `shapes` of a home."""
+    places = [Path(part) for part in os.environ.get("PROVML_SHAPES", "").split(os.pathsep) if part]
+    if home is not None and (home / "shapes").is_dir():
+        places.append(home / "shapes")
+    return [file for place in places for file in (_shapes_in(place) if place.is_dir() else [place])]
+
+
+def _shapes_in(folder: Path) -> list[Path]:
+    """The files of a folder that have shapes; nobody named the others."""
+    return [path for path in sorted(folder.rglob(f"*{SUFFIX}")) if _has_shapes(path)]

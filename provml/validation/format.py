@@ -12,7 +12,7 @@ from provml.errors import NotAnIRI
 from provml.values import IRI
 
 if TYPE_CHECKING:
-    from provml.validation.report import Group, Report, Result
+    from provml.validation.report import Report, Result
 
 SH = "http://www.w3.org/ns/shacl#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -28,7 +28,9 @@ def as_json(report: Report) -> str:
         {
             "severity": group.severity,
             "promise": group.message,
-            "nodes": group.size,
+            "nodes": len(group.nodes) if group.is_whole else None,
+            "results": group.count,
+            "has_more": group.has_more,
             "examples": [{"node": node, "values": list(held)} for node, held in list(group.nodes.items())[:EXAMPLES]],
         }
         for group in report.groups().values()
@@ -43,20 +45,15 @@ def as_json(report: Report) -> str:
     return json.dumps(said, indent=1, ensure_ascii=False)
 
 
-def _more(group: Group) -> str:
-    return f"and {group.size - EXAMPLES:,} more" if group.size > EXAMPLES else ""
-
-
 def as_markdown(report: Report) -> str:
     """A report as Markdown: a heading, what was checked, an item a promise."""
     lines = [f"## {report.summary}", ""]
     if report.checked is not None:
         lines += [f"Checked {report.checked}.", ""]
     for group in report.groups().values():
-        count = f"{group.size:,} node{'s'[: group.size != 1]}"
-        lines.append(f"- **{group.severity}** at {count}: {_plain_markdown(group.promise)}")
+        lines.append(f"- **{group.severity}** {group.told}: {_plain_markdown(group.promise)}")
         lines += [f"  - {_code(example)}" for example in group.examples(EXAMPLES)]
-        lines += [f"  - {more}" for more in [_more(group)] if more]
+        lines += [f"  - {more}" for more in [group.rest(EXAMPLES)] if more]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -81,9 +78,8 @@ def as_html(report: Report) -> str:
         parts.append("<ul>")
         for group in groups:
             shown = [f"<li><code>{escape(example)}</code></li>" for example in group.examples(EXAMPLES)]
-            shown += [f"<li>{more}</li>" for more in [_more(group)] if more]
-            count = f"{group.size:,} node{'s'[: group.size != 1]}"
-            said = f"<strong>{escape(group.severity)}</strong> at {count}: {escape(group.promise)}"
+            shown += [f"<li>{more}</li>" for more in [group.rest(EXAMPLES)] if more]
+            said = f"<strong>{escape(group.severity)}</strong> {group.told}: {escape(group.promise)}"
             parts.append(f"<li><details><summary>{said}</summary><ul>{''.join(shown)}</ul></details></li>")
         parts.append("</ul>")
     return f'<div class="provml-report">{"".join(parts)}</div>'
@@ -135,13 +131,15 @@ def _value(result: Result) -> str:
 
 
 def _node(text: str) -> str:
-    """A node by its IRI or blank node; a literal that stands for a node is written as text."""
+    """A node by its IRI, blank node or literal; what is none of these is written as text."""
     if text.startswith("_:"):
         return _blank(text)
+    if text.startswith('"'):
+        return text
     try:
         return f"<{IRI(text)}>"
     except NotAnIRI:
-        return _blank(f"_:{text}") if re.fullmatch(r"\w+", text) else _text(text)
+        return _text(text)
 
 
 def _blank(text: str) -> str:

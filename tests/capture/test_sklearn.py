@@ -84,7 +84,7 @@ class TestScikitLearn(CaptureContract):
         )  # fmt: skip
         told.layers = [("hidden_1", "Dense"), ("hidden_2", "Dense"), ("output", "Dense")]
         told.evaluation = {"accuracy": accuracy}
-        told.model = path if capture and path.exists() else None
+        told.model = path if capture else None
         return told
 
 
@@ -407,6 +407,41 @@ def test_a_selection_narrows_the_parameters(home: Path):
         capture.fit(SVC(), X, Y)
     with provml.open(home) as store:
         assert set(used(store)) == {"C"}
+
+
+def test_passes_call_the_estimator_as_its_user_would(home: Path):
+    class Own:
+        def partial_fit(self, features: Any, target: Any) -> Own:
+            self.seen = features, target
+            return self
+
+    own = Own()
+    with captured(home) as capture:
+        assert capture.partial_fit(own, X, Y) is own
+    assert own.seen[0] is X
+    assert own.seen[1] is Y
+
+
+def test_a_model_is_saved_whether_or_not_it_is_recorded(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PROVML_DISABLED", "1")
+    with captured(home, save_model=tmp_path / "fitted") as capture:
+        capture.fit(LinearRegression(), X, Y)
+        assert joblib.load(tmp_path / "fitted").n_features_in_ == 64
+    with captured(home, save_model=tmp_path / "passes") as capture:
+        model = SGDClassifier(random_state=3)
+        for _ in range(2):
+            capture.partial_fit(model, X, Y, classes=np.arange(10))
+        assert not (tmp_path / "passes").exists()
+        capture.score(model, X_TEST, Y_TEST)
+        assert (joblib.load(tmp_path / "passes").coef_ == model.coef_).all()
+
+
+def test_a_model_that_cannot_be_saved_is_told(home: Path, tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OSError, match="file"), captured(home, save_model=tmp_path / "file" / "net") as capture:
+        capture.fit(LinearRegression(), X, Y)
+    with provml.open(home) as store:
+        assert store.run("latest").status == "FAILED"
 
 
 def test_a_saved_model_is_that_file_and_can_be_read_back(home: Path, tmp_path: Path):

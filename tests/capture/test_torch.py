@@ -231,7 +231,68 @@ def test_a_rate_that_is_a_tensor_is_seen_to_change_in_its_place(tmp_path: Path):
         assert adaptations(store) == [(2, "learning_rate", 0.25, 0.125, "by hand")]
 
 
+class Halving:
+    """A scheduler of the user's own, which cannot say what it did last."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+
+    def step(self) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] /= 2
+
+
+def test_a_scheduler_that_cannot_say_its_rate_is_named_all_the_same(tmp_path: Path):
+    optimizer = torch.optim.SGD(torch.nn.Linear(64, 10).parameters(), lr=0.5)
+    halving = Halving(optimizer)
+    with Capture("digits", None, optimizer, scheduler=halving, home=tmp_path, strict=True) as capture:
+        for epoch in capture.epochs(3):
+            epoch.measured(loss=0.5)
+            halving.step()
+    with provml.open(tmp_path) as store:
+        assert [row[2:] for row in adaptations(store)] == [
+            (0.5, 0.25, "Halving"),
+            (0.25, 0.125, "Halving"),
+            (0.125, 0.0625, "Halving"),
+        ]
+
+
+def test_a_group_that_is_added_has_its_hyperparameters_watched_from_then_on(tmp_path: Path):
+    optimizer = torch.optim.SGD(torch.nn.Linear(64, 10).parameters(), lr=0.5)
+    lower = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=1.0)
+    with Capture("digits", None, optimizer, scheduler=lower, home=tmp_path, strict=True) as capture:
+        for epoch in capture.epochs(3):
+            if epoch.index == 2:
+                optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))], "lr": 0.25})
+            if epoch.index == 3:
+                optimizer.param_groups[1]["lr"] = 0.125
+            epoch.measured(loss=0.5)
+    with provml.open(tmp_path) as store:
+        assert adaptations(store) == [(3, "group_2.learning_rate", 0.25, 0.125, "by hand")]
+
+
+def test_no_optimizer_and_no_scheduler_may_be_said_by_none(tmp_path: Path):
+    with Capture("digits", None, None, scheduler=None, home=tmp_path, strict=True) as capture:
+        for epoch in capture.epochs(1):
+            epoch.measured(loss=0.5)
+    with provml.open(tmp_path) as store:
+        names = ask(store, "SELECT ?n { ?a a provml:LearningHyperparameter ; rdfs:label ?n }")
+        assert not {("scheduler",), ("optimizer",)} & set(names)
+
+
 # ---- loops
+
+
+def test_a_look_at_a_batch_before_the_training_changes_nothing(tmp_path: Path):
+    with Capture("digits", home=tmp_path, strict=True) as capture:
+        for _ in capture.batches([1, 2]):
+            break
+        for _ in capture.epochs(1):
+            for loss in capture.batches([0.5, 0.25]):
+                capture.measured(loss=loss)
+    with provml.open(tmp_path) as store:
+        rows = ask(store, "SELECT ?v { ?e a provml:BatchEvaluation ; prov:value ?v } ORDER BY ?v")
+        assert rows == [(0.25,), (0.5,)]
 
 
 def test_workers_of_a_loader_leave_the_run_to_its_process(tmp_path: Path):
@@ -335,12 +396,12 @@ def test_a_hyperparameter_may_be_called_as_the_verbs_parameters_are(tmp_path: Pa
 # ---- several processes
 
 RANK = """
-import sys, torch
+import torch
 from provml.capture.torch import Capture
 torch.manual_seed(0)
 network = torch.nn.Linear(4, 2)
 optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-with Capture("digits", network, optimizer, home=sys.argv[1], strict=True) as capture:
+with Capture("digits", network, optimizer, home=home, strict=True, capture_environment=False) as capture:
     for epoch in capture.epochs(2):
         for x in capture.batches(torch.ones(3, 1, 4)):
             network(x).sum().backward()
@@ -349,12 +410,15 @@ with Capture("digits", network, optimizer, home=sys.argv[1], strict=True) as cap
 """
 
 
-def test_each_rank_of_several_writes_a_journal_of_the_same_run(tmp_path: Path):
-    ranks = []
-    for rank in range(2):
-        said = {"PROVML_RUN": "both", "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
-        ranks.append(subprocess.Popen([sys.executable, "-c", RANK, str(tmp_path)], env={**os.environ, **said}))
-    assert [rank.wait(120) for rank in ranks] == [0, 0]
+def test_each_rank_of_several_writes_a_journal_of_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    said = {"PROVML_RUN": "both", "RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}
+    code = f"home = {str(tmp_path)!r}\n{RANK}"
+    other = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **said})
+    for name, value in (said | {"RANK": "0", "LOCAL_RANK": "0"}).items():
+        monkeypatch.setenv(name, value)
+    exec(RANK, {"home": tmp_path})  # the first rank is this process: loading PyTorch takes seconds
+    assert other.wait(120) == 0
+    monkeypatch.undo()
     assert sorted(path.name for path in (tmp_path / "runs" / "both").glob("*.jsonl")) == ["main.jsonl", "rank-1.jsonl"]
     with provml.open(tmp_path) as store:
         assert (store.run("both").status, store.run("both").writers) == ("FINISHED", 2)

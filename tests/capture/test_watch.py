@@ -56,6 +56,13 @@ def test_a_watch_tells_a_change_once():
     assert watch.changes({"rate": 0.1, "momentum": 0.5}) == {}
 
 
+def test_what_appears_later_is_told_once_and_watched_from_then_on():
+    watch = Watch({"rate": 0.1})
+    assert watch.appeared({"rate": 0.2, "group_2.rate": 0.01, "other": None}) == {"group_2.rate": 0.01}
+    assert watch.appeared({"rate": 0.2, "group_2.rate": 0.02}) == {}
+    assert watch.changes({"rate": 0.1, "group_2.rate": 0.02}) == {"group_2.rate": (0.01, 0.02)}
+
+
 def test_small_steps_add_up_to_a_change():
     watch, rate = Watch({"rate": 1.0}), 1.0
     told = 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from .test_promises import ZOO
 from .workshop import check_types
 
@@ -72,6 +74,7 @@ WRONG = {
 }
 
 
+@pytest.mark.xdist_group("mypy")  # one after the other, they share what it has cached
 def test_mypy_accepts_right_uses_and_refuses_wrong_ones(make):
     made = make(ZOO + MORE)
     name = made.module.__name__

@@ -52,6 +52,7 @@ def test_what_is_offered_is_there_and_warns_of_nothing():
         assert getattr(module, name)
 
 
+@pytest.mark.xdist_group("mypy")  # one after the other, they share what it has cached
 def test_type_checkers_know_old_names(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

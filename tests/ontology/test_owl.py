@@ -23,6 +23,7 @@ import pytest
 from . import reasoner
 from .files import FILES, HERE, ONTOLOGY, PREFIXES, TYPE, headers, load, parse_snippet, read, snippets
 
+pytestmark = pytest.mark.xdist_group("owl")  # one Java machine and one classification for all
 TRAPS = sorted(HERE.glob("traps/*.ttl"))
 FINE = sorted(HERE.glob("fine/*.ttl"))
 MERGED = ox.NamedNode("urn:provml:merged")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from provml.validation.compiled.path import NOWHERE
 from provml.validation.compiled.prebinding import Token, blocks, closing, solid, tokens
@@ -40,9 +41,9 @@ def unroll_inside(text: str, known: set[str]) -> str:
 
 def unroll(text: str, known: set[str]) -> str:
     """The inside of an EXISTS block, its triple patterns joined one after the other from what is known."""
-    pieces = tokens(text)
+    pieces = _named(tokens(text))
     if next((piece.word for piece in solid(pieces)), "") == "SELECT":
-        return text
+        return "".join(piece.text for piece in pieces)
     parts = list(_parts(pieces, known))
     out: list[str] = []
     seen = set(known)
@@ -59,6 +60,16 @@ def unroll(text: str, known: set[str]) -> str:
             seen |= other.names
             out.append(other.text)
     return " ".join(out)
+
+
+def _named(pieces: list[Token]) -> list[Token]:
+    """Nodes without a name as variables, which mean the same there: a label may not stand in two groups."""
+    taken, found = _names(pieces), dict[str, str]()
+    for piece in pieces:
+        if piece.kind == "name" and piece.text.startswith("_:") and piece.text not in found:
+            found[piece.text] = next(name for n in count() if (name := f"blank{n}") not in taken)
+            taken.add(found[piece.text])
+    return [Token("variable", f"?{found[one.text]}", found[one.text]) if one.text in found else one for one in pieces]
 
 
 def _parts(pieces: list[Token], known: set[str]) -> Iterator[_Part]:

@@ -9,12 +9,10 @@ from typing import Any
 
 import pyoxigraph as ox
 
-from provml.rdf.literal import XSD
 from provml.validation.compiled.path import Path
 from provml.validation.compiled.shape import SH, Constraint, Shape
-from provml.validation.report import Report, Result
+from provml.validation.report import Report, Result, shown
 
-LONG = 80
 SAID = {
     "class": "The value is not of class {}.",
     "datatype": "The value is not of datatype {}.",
@@ -66,12 +64,12 @@ class Finding:
 
     def result(self, values: Iterable[Any] = ()) -> Result:
         """It as a report has it; `values` are those to show where SHACL itself names none."""
-        shown = [self.value] if self.value is not None else list(values)
+        told = [self.value] if self.value is not None else list(values)
         path = None if self.path is None else self.path.told if isinstance(self.path, Path) else str(self.path)
         return Result(
             focus=_plain(self.focus),
             path=None if path is None else path[1:-1] if path.startswith("<") else path,
-            values=tuple(sorted(map(_shown, shown))),
+            values=tuple(sorted(map(shown, told))),
             message=self.message,
             shape=_plain(self.shape.node),
             severity=self.shape.severity.removeprefix(SH),
@@ -98,8 +96,8 @@ def say(shape: Shape, constraint: Constraint, bound: Mapping[str, Any]) -> str:
     if bound.get("message") is not None:
         return str(bound["message"].value)
     asked = constraint.value if isinstance(constraint.value, tuple) else (constraint.value,)
-    shown = ", ".join(_shown(one) if not isinstance(one, (int, str)) else str(one) for one in asked)
-    return SAID.get(constraint.name, "It does not hold.").format(shown)
+    told = ", ".join(shown(one) if not isinstance(one, (int, str)) else str(one) for one in asked)
+    return SAID.get(constraint.name, "It does not hold.").format(told)
 
 
 def _filled(text: str, bound: Mapping[str, Any]) -> str:
@@ -117,12 +115,4 @@ def report(results: Iterable[Result]) -> Report:
 
 
 def _plain(term: Any) -> str:
-    return str(term) if isinstance(term, ox.BlankNode) else str(getattr(term, "value", term))
-
-
-def _shown(term: Any) -> str:
-    """A term as Turtle writes it, cut where it is long."""
-    text = str(term)
-    if len(getattr(term, "value", "")) > LONG and text.startswith('"'):
-        text = f"{text[:LONG]}…{text[text.rindex(chr(34)) :]}"
-    return re.sub(rf"\^\^<{XSD}(\w+)>$", r"^^xsd:\1", text)
+    return str(term.value) if isinstance(term, ox.NamedNode) else str(term)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import isleap
 from math import inf
 from typing import Any
 
@@ -55,7 +56,16 @@ def well_formed(literal: Any) -> ox.Literal:
     if name in RANGES:
         least, most = RANGES[name]
         return ox.Literal(re.fullmatch(_INTEGER, literal.value) is not None and least <= int(literal.value) <= most)
-    return ox.Literal(name not in FORMS or re.fullmatch(FORMS[name], literal.value) is not None)
+    if name not in FORMS:
+        return ox.Literal(True)
+    formed = re.fullmatch(FORMS[name], literal.value) is not None
+    return ox.Literal(formed and (name not in ("date", "dateTime") or _is_day(literal.value)))
+
+
+def _is_day(text: str) -> bool:
+    """Whether the month with which a date begins has that day."""
+    year, month, day = (int(part) for part in re.findall(r"\d+", text)[:3])
+    return day <= (30 if month in (4, 6, 9, 11) else 28 + isleap(year) if month == 2 else 31)
 
 
 def matches(text: Any, pattern: Any, flags: Any) -> ox.Literal:

@@ -12,7 +12,7 @@ _TOKEN = re.compile(
     r"|(?P<comment>#[^\n]*)"
     r"|(?P<space>\s+)"
     r"|[?$](?P<variable>\w+)"
-    r"|(?P<name>[\w.-]*:[\w.%-]*(?<!\.)|@[\w-]+)"
+    r"|(?P<name>[\w.-]*:(?:[\w%:-]|\\.|\.(?=\.*[\w%:\\-]))*|@[\w-]+)"
     r"|(?P<word>\w+)"
     r"|(?P<mark>\^\^|&&|\|\||[<>!]=|.)",
     re.DOTALL,
@@ -133,6 +133,7 @@ def expand(before: str, text: str) -> str:
     for piece in tokens(text):
         prefix, colon, local = piece.text.partition(":")
         known = piece.kind == "name" and colon and prefix in prefixes
+        local = re.sub(r"\\(.)", r"\1", local)
         out.append(f"<{prefixes[prefix]}{local}>" if known else piece.text)
     return "".join(out)
 
@@ -159,8 +160,8 @@ def joins(body: str, focus: str) -> bool:
     It does where each inner group that speaks of the focus node has a triple pattern with it; EXISTS sees it anyway.
     """
     pieces = tokens(body)
-    inside = [n for opened, closed in blocks(pieces) for n in range(opened, closed + 1)]
-    pieces = [piece for number, piece in enumerate(pieces) if number not in set(inside)]
+    inside = {n for opened, closed in blocks(pieces) for n in range(opened, closed + 1)}
+    pieces = [piece for number, piece in enumerate(pieces) if number not in inside]
     if any(piece.word == "SELECT" for piece in pieces):
         return False
     groups: list[list[bool]] = [[]]

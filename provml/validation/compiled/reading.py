@@ -34,6 +34,7 @@ PROPERTY_ONLY = ("minCount", "maxCount", "uniqueLang", "lessThan", "lessThanOrEq
 INTEGER = f"{XSD}integer"
 ONE = ox.Literal("1", datatype=ox.NamedNode(f"{XSD}boolean"))
 """SHACL asks for unique languages by `true` and by nothing else; Oxigraph makes this one the same."""
+UNIQUE = ox.NamedNode(f"{SH}uniqueLang")
 
 
 def read_shapes(paths: Iterable[File]) -> Shapes:
@@ -72,7 +73,7 @@ class _Reader:
             raise BrokenFile(reason, "Check the path.", file=str(path)) from error
         store = ox.Store()
         store.extend(ox.Quad(quad.subject, quad.predicate, quad.object) for quad in quads)
-        self.ones |= {quad.subject for quad in quads if quad.object == ONE}
+        self.ones |= {quad.subject for quad in quads if quad.object == ONE and quad.predicate == UNIQUE}
         for quad in store:
             self.files.setdefault(quad.subject, str(path))
             values = self.said.setdefault(quad.subject, {}).setdefault(quad.predicate.value, [])
@@ -314,7 +315,7 @@ class _Reader:
             raise self.broken(node, "has a sh:sparql without a sh:select", "Give it the text of a SELECT query.")
         query = self._query(node, source, select.value, {}, ())
         messages = tuple(self.values(source, "message"))
-        yield Constraint("sparql", f"{SH}SPARQLConstraintComponent", source, None, query, messages, source)
+        yield Constraint("sparql", f"{SH}SPARQLConstraintComponent", source, None, query, messages)
 
     def _query(self, node: Any, source: Any, text: str, bound: dict[str, Any], names: tuple[str, ...]) -> Query:
         prefixes = {"rdf": RDF, "rdfs": RDFS, "owl": OWL}
@@ -336,7 +337,7 @@ class _Reader:
                 node, f"has a query that {error}", "SHACL cannot bind values in it: write it without."
             ) from error
         head = "".join(f"PREFIX {prefix}: <{namespace}>\n" for prefix, namespace in prefixes.items())
-        return Query(head + text, prebinding.is_ask(text), {"currentShape": node, **bound}, names)
+        return Query(head + text, prebinding.is_ask(text), {"currentShape": node, **bound})
 
     # ---- constraint components that the shapes graph defines
 
@@ -369,4 +370,4 @@ class _Reader:
                 continue
             query = self._query(node, validator, text.value, bound, names)
             messages = tuple(self.values(validator, "message")) or tuple(self.values(component, "message"))
-            yield Constraint("component", component.value, component, None, query, messages, None)
+            yield Constraint("component", component.value, component, None, query, messages)

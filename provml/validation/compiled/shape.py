@@ -34,7 +34,6 @@ class Query:
     text: str
     is_ask: bool
     bound: Mapping[str, Any]
-    parameters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,6 @@ class Constraint:
     also: Any = None
     query: Query | None = None
     messages: tuple[Any, ...] = ()
-    source: Any = None
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ class Verdict:
         return Report(
             tuple(
                 Result(
-                    focus=violation.nodes[0].removeprefix("<").removesuffix(">"),
+                    focus=_bare(violation.nodes[0]),
                     path=None,
                     values=tuple(map(_literal, (violation.reason, *violation.told()))),
                     message=violation.promise,
@@ -162,6 +162,10 @@ def _turtle(node: str) -> str:
     """A node as Turtle writes it, from an IRI or a term."""
     text = str(node)
     return text if text.startswith(("<", "_:")) else f"<{text}>"
+
+
+def _bare(node: str) -> str:
+    return node[1:-1] if node.startswith("<") else node
 
 
 def _literal(text: str) -> str:
