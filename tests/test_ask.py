@@ -350,8 +350,7 @@ def test_a_name_that_nothing_has_is_told_with_what_there_is(home: Path, store: S
         store.ask("q3", modle="x")
 
 
-def test_the_loss_of_the_last_epoch_is_given_unless_another_is_named(store: Store):
-    assert store.ask("q1", model="alexnet").column("epoch") == [3]
+def test_the_loss_of_the_epoch_that_is_named_is_given(store: Store):
     assert store.ask("q1", model="alexnet", epoch=2).column("value") == [0.5]
 
 
@@ -362,35 +361,6 @@ def test_content_is_found_by_the_first_digits_of_its_digest(store: Store):
     assert store.ask("b4", sha256=digest[:12]).rows == store.ask("b4", sha256=digest).rows != []
     with pytest.raises(WrongParameter, match="There is"):
         store.ask("b4", sha256="0" * 12)
-
-
-def test_epochs_of_which_only_batches_were_measured_have_their_mean(tmp_path: Path):
-    with (
-        provml.record("wine", model="net", home=tmp_path, strict=True, capture_environment=False) as run,
-        run.training(learning_rate=0.1) as training,
-    ):
-        for epoch in training.epochs(2):
-            for batch in epoch.batches(range(2)):
-                batch.measured(loss=batch.index / epoch.index, accuracy=epoch.index / 4)
-        for epoch in training.epochs(range(3, 5)):
-            epoch.measured(**({"accuracy": 1.0} if epoch.index == 3 else {}))
-    with provml.open(tmp_path) as store:
-        indexes = [
-            batch for (batch,) in store.query("SELECT ?i { ?b a provml:BatchExecution ; provml:sectionIndex ?i }")
-        ]
-        mean = sum(indexes) / len(indexes)
-        assert store.ask("q1", model="net").rows[0][1:] == (2, mean / 2)
-        answer = store.ask("q3", model="net")
-        assert answer.column("epoch") == [1, 2, 3, 4]
-        assert answer.column("value") == [mean, mean / 2, None, None]
-        assert None not in answer.column("seconds")
-        assert store.ask("h1", model="net").column("value") == [0.25, 0.5, 1.0]
-        assert store.ask("h2", model="net").column("epoch") == [1, 2]
-        assert store.ask("h4", model="net").column("epoch") == [2]
-        assert store.ask("h5", model="net").column("epoch") == [3]
-        assert store.ask("h5", model="net", measure="loss").rows[0][1:] == (2, 0.1, mean / 2)
-        assert store.ask("e1").column("loss") == [mean, mean / 2, None, None]
-        assert store.ask("e1").column("accuracy") == [0.25, 0.5, 1.0, None]
 
 
 def test_a_model_that_a_run_saved_often_is_the_last_of_them(tmp_path: Path):

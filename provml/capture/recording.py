@@ -267,9 +267,11 @@ class Section:
         self.index = index
         self._find = find
         self._using = using
+        self.told: set[str] = set()
 
     def measured(self, /, **values: Any) -> None:
         """Measures of it."""
+        self.told.update(values)
         self._say("measured", **values)
 
     def parameters(self, /, **values: Any) -> None:

@@ -51,6 +51,8 @@ class Capture(Optimizing):
         self._lazy = False
         self._left = False
         self._left_at = 0.0
+        self._sums: dict[str, tuple[float, int]] = {}
+        self._now: Section | None = None
         self._handles = [one.register_step_pre_hook(self._on_step) for one in self.optimizers.values()]
 
     def finish(self, *, error: BaseException | None = None) -> None:
@@ -74,8 +76,10 @@ class Capture(Optimizing):
         items = range(count) if isinstance(count, int) else count
         for index, _ in enumerate(items, first):
             self._expect(index)
+            self._sums = {}
+            self._now = Section(self.run, self.open_epoch, index, lambda: self.data("validation"))
             try:
-                yield Section(self.run, self.open_epoch, index, lambda: self.data("validation"))
+                yield self._now
             except GeneratorExit:
                 self._left = True  # by a break, or by an error that `finish` is told
                 raise
@@ -96,9 +100,18 @@ class Capture(Optimizing):
     @hook
     def measured(self, /, **values: Any) -> None:
         """Measures of the batch that is worked on, or else of the epoch."""
-        section = (self.batch if not self._left_at else None) or self.open_epoch() or self.trained
+        batch = self.batch if not self._left_at else None
+        section = batch or self.open_epoch() or self.trained
         if section is not None:
             section.measured(**values)
+        if batch is not None:
+            for name, value in values.items():
+                number = value.item() if hasattr(value, "item") else value
+                if isinstance(number, (int, float)):
+                    total, count = self._sums.get(name, (0.0, 0))
+                    self._sums[name] = (total + number, count + 1)
+        elif self._now is not None:
+            self._now.told.update(values)
 
     @hook
     def parameters(self, /, **values: Any) -> None:
@@ -150,10 +163,20 @@ class Capture(Optimizing):
     @hook
     def _close(self) -> None:
         self._end_left_batch()
+        self._tell_means()
         self.close_epoch()
         if self._lazy and self.stage is not None:  # its layers know their sizes only now
             self._lazy = False
             self.stage.layers(layer.of_torch(unwrapped(self.network)))
+
+    def _tell_means(self) -> None:
+        """What only batches were told is the epoch's too, as the mean of them: questions go by epochs."""
+        told = self._now.told if self._now is not None else set()
+        means = {name: total / count for name, (total, count) in self._sums.items() if name not in told}
+        epoch = self.open_epoch() if means else None
+        if epoch is not None:
+            epoch.measured(**means)
+        self._sums, self._now = {}, None
 
     @hook
     def _end(self) -> None:

@@ -28,7 +28,7 @@ FAILED = 3
 TRIPLES = ".nt"
 """How the file ends that it writes, where these are triples; else it has results, as JSON."""
 SHARE = 4
-"""What it writes may take this part of the memory: as Python values it was seen to take 2 to 3 times as much."""
+"""What it writes may take this part of the memory: as rows of Python values, 72 MB of it were seen to take 261."""
 
 
 def ask(

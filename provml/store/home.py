@@ -303,7 +303,7 @@ def _reason(said: str, sparql: str) -> tuple[str, str]:
     if expected and (prefix := _undeclared(sparql)):
         return f"{where}: the prefix {prefix}: is not declared", f"Write PREFIX {prefix}: <…> before it and ask again."
     if re.match(r"\s*(prefix\s+\S*\s*<[^>]*>\s*)*(insert|delete|load|clear|create|drop|copy|move|add)\b", sparql, re.I):
-        return "a query only reads, and this would write", "Add by store.add or store.load (provml load)."
+        return "a query only reads, and this would write", "Add things by store.add or store.load."
     if re.search(r"\bservice\b", sparql, re.IGNORECASE) and not where.startswith("error at"):
         advice = "See whether the machine that SERVICE names answers, or write SERVICE SILENT."
     return (said if len(said) <= 300 else f"{said[:300]}…"), advice

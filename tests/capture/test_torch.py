@@ -377,7 +377,8 @@ def test_batches_that_are_left_have_their_times_and_validation_its_data(tmp_path
     with provml.open(tmp_path) as store:
         rows = ask(store, "SELECT ?s { ?b a provml:BatchExecution ; provml:elapsedSeconds ?s }")
         assert len(rows) == 6
-        assert by_epoch(store, "provml:TrainingEpochExecution") == {"accuracy": [0.9, 0.9]}
+        told = by_epoch(store, "provml:TrainingEpochExecution")
+        assert told == {"accuracy": [0.9, 0.9], "loss": pytest.approx([0.1, 0.1])}
         used = "SELECT ?d { ?v a provml:ValidationExecution ; prov:used ?d . ?d a provml:LearningDataset }"
         assert len(ask(store, used)) == 2
 
@@ -425,3 +426,19 @@ def test_each_rank_of_several_writes_a_journal_of_the_same_run(tmp_path: Path, m
         assert len(ask(store, "SELECT ?e { ?e a provml:TrainingEpochExecution }")) == 4
         assert len(ask(store, "SELECT ?t { ?t a provml:TrainingExecution }")) == 2
         assert set(ask(store, "SELECT ?v { ?h prov:value ?v ; prov:wasDerivedFrom/rdfs:label 'world_size' }")) == {(2,)}
+
+
+def test_what_only_batches_were_told_is_the_epochs_as_their_mean(tmp_path: Path):
+    network = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    with Capture("means", network, optimizer, home=tmp_path, strict=True) as capture:
+        for epoch in capture.epochs(2):
+            for x in capture.batches([1.0, 2.0, 6.0]):
+                optimizer.zero_grad()
+                (network(torch.ones(2)).sum() * x).backward()
+                optimizer.step()
+                capture.measured(loss=torch.tensor(x * epoch.index), seen=x)
+            epoch.measured(seen=9.0)
+    with provml.open(tmp_path) as store:
+        assert store.ask("q3", model="means").column("value") == [3.0, 6.0]
+        assert store.ask("q3", model="means", measure="seen").column("value") == [9.0, 9.0]
