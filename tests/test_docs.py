@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -61,6 +62,16 @@ def test_the_code_on_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
                 subprocess.run(
                     [sys.executable, "-m", "provml.cli", *shlex.split(line)[1:]], check=True, capture_output=True
                 )
+
+
+@pytest.fixture(autouse=True)
+def _the_script_ends() -> Iterator[None]:
+    """Scripts in the way of dfa-lib-python end their run with the process; a page ends here."""
+    yield
+    compat = sys.modules.get("provml.compat.dfa_lib_python.execution")
+    for executions in getattr(compat, "_all", {}).values():
+        for one in executions.values():
+            one.finish()
 
 
 def test_the_triples_that_the_readme_shows_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
