@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -22,6 +23,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def update_golden(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--update-golden"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Where everything must really run (PROVML_NO_SKIP, as in CI), a skip is a failure."""
+    report = yield
+    return _not_skipped(report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """The same of a file that skips itself."""
+    report = yield
+    return _not_skipped(report)
+
+
+def _not_skipped(report: Any) -> Any:
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("PROVML_NO_SKIP"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped where nothing may be: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(autouse=True)
