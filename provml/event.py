@@ -22,6 +22,12 @@ Ending = Annotated[str, msgspec.Meta(pattern="^(FINISHED|FAILED|KILLED|LOST)$")]
 """How a run ends."""
 
 
+LEARNING = ("training", "validation", "evaluation")
+"""The kinds of stages in which something is learned or judged."""
+STEPS = (*LEARNING, "preparation", "filter", "curation", "split", "extraction", "step")
+"""All kinds of stages and steps."""
+
+
 class Event(msgspec.Struct, tag_field="e", tag=str.lower, omit_defaults=True, gc=False):
     """What every event is."""
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from provml.content import Data, text
 from provml.environment import is_secret
-from provml.event import Produced
+from provml.event import LEARNING, STEPS, Produced
 from provml.sections import Stage, Step
 from provml.values import PLAIN, plain
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from provml.recorder import Recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
-LEARNING = ("training", "validation", "evaluation")
-KINDS = (*LEARNING, "preparation", "filter", "curation", "split", "extraction", "step")
 LONGEST = 1000
 """A text with more characters, or a list with more items, is a document or data rather than a parameter."""
 
@@ -58,8 +57,8 @@ class Way:
         by: str = "",
         **values: Any,
     ) -> None:
-        if kind not in KINDS:
-            raise ValueError(f"kind is one of {', '.join(KINDS)}, not {kind!r}")
+        if kind not in STEPS:
+            raise ValueError(f"kind is one of {', '.join(STEPS)}, not {kind!r}")
         self.run = run
         self.named = named
         self.kind = kind
@@ -82,10 +81,9 @@ class Way:
         if inspect.isasyncgenfunction(function):
 
             async def around(*given: Any, **named: Any) -> AsyncGenerator[Any, Any]:
-                call = Call(self, function, signature, given, named)
                 source = function(*given, **named)
                 sent = thrown = None
-                try:
+                with Call(self, function, signature, given, named) as call:
                     while True:
                         try:
                             item = await (source.asend(sent) if thrown is None else source.athrow(thrown))
@@ -100,48 +98,29 @@ class Way:
                             raise
                         except BaseException as error:
                             thrown = error
-                except BaseException as error:
-                    call.ended(error)
-                    raise
-                call.ended()
 
         elif inspect.iscoroutinefunction(function):
 
             async def around(*given: Any, **named: Any) -> Any:
-                call = Call(self, function, signature, given, named)
-                try:
+                with Call(self, function, signature, given, named) as call:
                     result = await function(*given, **named)
-                except BaseException as error:
-                    call.ended(error)
-                    raise
-                call.gave(result)
-                call.ended()
+                    call.gave(result)
                 return result
 
         elif inspect.isgeneratorfunction(function):
 
             def around(*given: Any, **named: Any) -> Generator[Any, Any, Any]:
-                call = Call(self, function, signature, given, named)
-                try:
+                with Call(self, function, signature, given, named) as call:
                     result = yield from _seen(function(*given, **named), call)
-                except BaseException as error:
-                    call.ended(error)
-                    raise
-                call.gave(result)
-                call.ended()
+                    call.gave(result)
                 return result
 
         else:
 
             def around(*given: Any, **named: Any) -> Any:
-                call = Call(self, function, signature, given, named)
-                try:
+                with Call(self, function, signature, given, named) as call:
                     result = function(*given, **named)
-                except BaseException as error:
-                    call.ended(error)
-                    raise
-                call.gave(result)
-                call.ended()
+                    call.gave(result)
                 return result
 
         return functools.wraps(function)(around)  # type: ignore[return-value]
@@ -226,7 +205,12 @@ class Call:
         kind = "model" if self.way.kind == "training" else "dataset"
         self.step.produced(source, name="" if kind == "model" else title, role=self.way.role, kind=kind)
 
-    def ended(self, error: BaseException | None = None) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """It ended, by an error or by none; what it was to write is there now."""
         if self.step is None:
             return

@@ -18,13 +18,12 @@ from unicodedata import category
 import msgspec
 
 from provml.errors import BrokenFile, NotAnIRI
+from provml.event import LEARNING, STEPS
 from provml.values import IRI
 
 if TYPE_CHECKING:
     from yaml import Node
 
-LEARNING = ("training", "validation", "evaluation")
-STEPS = (*LEARNING, "preparation", "filter", "curation", "split", "extraction", "step")
 ATTRIBUTES = ("hyperparameter", "parameter", "measure", "dataset", "features", "model")
 OF_STEPS = ("hyperparameter", "parameter")
 TYPES = ("string", "integer", "decimal", "double", "boolean", "dateTime", "anyURI", "list", "dict")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from provml.cli.output import whole_file
 
 if TYPE_CHECKING:
     from provml.validation import Report
+    from provml.validation.report import Progress
 
 FORMS = ("text", "markdown", "json", "turtle", "html")
 ENDINGS = {".md": "markdown", ".json": "json", ".ttl": "turtle", ".html": "html"}
@@ -23,8 +24,6 @@ DATA = (".ttl", ".trig", ".nt", ".nq", ".n3", ".rdf", ".owl", ".xml", ".jsonld")
 
 LONG = 1.0
 """After how many seconds a bar is shown."""
-
-Progress = Callable[[int, int, str], None]
 
 
 @click.command()

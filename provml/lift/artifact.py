@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from provml import event, vocab
 from provml.errors import NotAnIRI
+from provml.event import LEARNING
 from provml.lift import name
-from provml.lift.plan import LEARNING
 from provml.lift.state import Known
 from provml.rdf.exact import decode_value
 from provml.values import IRI

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from provml import event, rdf, vocab
+from provml.event import LEARNING
 from provml.lift import adaptation, artifact, environment, measure, name, network, workflow
 from provml.lift.kin import Kin
-from provml.lift.plan import LEARNING, Plan
+from provml.lift.plan import Plan
 from provml.lift.state import Known, Place, State
 from provml.rdf.exact import decode_value
 from provml.things import Thing

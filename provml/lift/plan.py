@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from provml.event import LEARNING
 from provml.lift import name
 from provml.lift.state import State
 from provml.things import Thing
@@ -52,7 +53,6 @@ STEPS: dict[str, type[DataTransformation]] = {
     "step": DataTransformation,
 }
 Direction = Literal["maximize", "minimize"]
-LEARNING = frozenset({"training", "validation", "evaluation"})
 LOWER = ("loss", "error", "mae", "mse", "rmse", "mape", "rmsle", "l1", "l2", "perplexity", "divergence", "distance")
 LOWER_ENDS = ("loss", "error", "deviance", "entropy")
 HIGHER = ("accuracy", "acc", "auc", "f1", "precision", "recall", "score", "r2", "iou", "dice", "map", "bleu")
@@ -103,7 +103,7 @@ class Plan:
 
     def _is_of_another_stage(self, iri: IRI, kind: str, title: str) -> bool:
         """Whether a name is that of a stage of another kind: no plan is both a training and a validation."""
-        others = LEARNING - {kind}
+        others = set(LEARNING) - {kind}
         return title in others or any(f"{iri}#{STEPS[other].__name__}" in self.state.planned for other in others)
 
     def section(self, stage_kind: str, kind: str, stage: IRI) -> IRI:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from provml import vocab
+from provml.event import LEARNING
 from provml.lift import name
-from provml.lift.plan import LEARNING, STEPS
+from provml.lift.plan import STEPS
 from provml.things import Thing
 from provml.values import IRI
 from provml.workflow import OF_STEPS, Attribute, DataStore, Machine, Workflow, restore

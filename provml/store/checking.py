@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +14,10 @@ from provml.store.export import of_run
 from provml.validation import Report
 from provml.validation.engine import user_shapes, validate
 from provml.validation.reference import own_shapes
+from provml.validation.report import Progress
 
 if TYPE_CHECKING:
     from provml.store.home import Store
-
-Progress = Callable[[int, int, str], None]
 
 
 def check(

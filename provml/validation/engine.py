@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike
@@ -14,7 +14,7 @@ from provml import resources
 from provml.errors import BrokenFile
 from provml.validation import reference
 from provml.validation.loading import Given, load
-from provml.validation.report import Checked, Report
+from provml.validation.report import Checked, Progress, Report
 
 if TYPE_CHECKING:
     import pyoxigraph
@@ -40,8 +40,6 @@ ASK {
   { ?shape a sh:NodeShape } UNION { ?shape a sh:PropertyShape }
   UNION { ?shape sh:targetClass|sh:targetNode|sh:targetSubjectsOf|sh:targetObjectsOf|sh:path ?what }
 }"""
-
-Progress = Callable[[int, int, str], None]
 
 
 def validate(

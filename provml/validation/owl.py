@@ -21,7 +21,7 @@ from provml import resources
 from provml.errors import MissingPart, ReasonerFailed
 from provml.rdf.literal import XSD
 from provml.validation.loading import Given, load
-from provml.validation.report import Checked, Report, Result
+from provml.validation.report import Checked, Progress, Report, Result
 
 if TYPE_CHECKING:
     import pyoxigraph as ox
@@ -64,8 +64,6 @@ DELETE { ?s ?p ?o } WHERE {
   { ?batch a provml:BatchExecution } UNION { ?batch a provml:BatchEvaluation }
   { ?batch ?p ?o BIND (?batch AS ?s) } UNION { ?s ?p ?batch BIND (?batch AS ?o) }
 }"""
-
-Progress = Callable[[int, int, str], None]
 
 
 def check(given: Given, *, what: str = "", progress: Progress | None = None) -> Report:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from provml.errors import BrokenPromise
 from provml.rdf.literal import XSD
 
+Progress = Callable[[int, int, str], None]
+"""What is told of long work: how much is done, of how much, and what comes next."""
 SHOWN = 3
 """How many nodes are shown of each broken promise."""
 LONG = 80

@@ -15,6 +15,7 @@ from provml.compat.dfa_lib_python.dataflow import Dataflow
 from provml.compat.dfa_lib_python.row import BOOKKEEPING, FILES
 from provml.compat.dfa_lib_python.set import Set
 from provml.compat.dfa_lib_python.transformation import Transformation
+from provml.event import LEARNING
 
 KINDS = {
     "training": ("training", "trainingmodel", "train", "trainmodel", "fit"),
@@ -76,7 +77,7 @@ def _inputs(made: flow.Workflow, kind: str, held: Set) -> list[str]:
         return [_declare(made, name, "dataset") for name in files]
     if kind == "training" and is_layer([one.name.lower() for one in held.attributes]):
         return []
-    of = "hyperparameter" if kind in flow.LEARNING else "parameter"
+    of = "hyperparameter" if kind in LEARNING else "parameter"
     return [
         _declare(made, _title(one, kind), "dataset" if one.kind in FILES else of, TYPES.get(one.kind))
         for one in held.attributes
@@ -87,7 +88,7 @@ def _inputs(made: flow.Workflow, kind: str, held: Set) -> list[str]:
 def _outputs(made: flow.Workflow, kind: str, held: Set) -> list[str]:
     """Files are data, numbers of learning are measures; the rows of any other set are data."""
     files = [one.name.lower() for one in held.attributes if one.kind in FILES]
-    if kind in flow.LEARNING:
+    if kind in LEARNING:
         numbers = [one.name.lower() for one in held.attributes if one.kind is AttributeType.NUMERIC]
         measures = {measure_of(name) for name in numbers if name not in OF_EPOCHS}
         data = [] if kind == "training" else files

@@ -20,8 +20,8 @@ from provml.validation.compiled.shape import Shapes
 if TYPE_CHECKING:
     import pyoxigraph
 
-    from provml.validation.compiled.run import Counts, Progress
-    from provml.validation.report import Report
+    from provml.validation.compiled.run import Counts
+    from provml.validation.report import Progress, Report
 
 __all__ = ["Shapes", "compile_shapes", "validate"]
 

@@ -15,8 +15,8 @@ from provml.validation.compiled.finding import Finding, say
 from provml.validation.compiled.lexical import FUNCTIONS
 from provml.validation.compiled.shape import SH, Constraint, Shape, Shapes
 from provml.validation.compiled.survey import Survey
+from provml.validation.report import Progress
 
-Progress = Callable[[int, int, str], None]
 Counts = dict[tuple[str, str], int]
 
 
