@@ -276,7 +276,7 @@ class Reckoning:
                 ]
                 lists = (_pairs(mine), _pairs(epoch.measures), _pairs(theirs), _pairs(measured))
                 for model in [f"{BASE}{run}/data/{ref}" for run, ref, _, _ in own] or [None]:
-                    rows.append((training.iri, epoch.index, model, min(losses), *lists, best[0] if best else None))
+                    rows.append((training.iri, epoch.index, model, min(losses), *lists, min(best, default=None)))
         return rows
 
 
