@@ -46,7 +46,7 @@ def test_the_queries_benchmark_sets_questions_beside_duckdb_and_the_naive_way():
 
 
 def test_the_overhead_benchmark_sets_recorded_epochs_beside_plain_ones():
-    command = [sys.executable, str(BENCH / "overhead.py"), "--pairs", "1", "--repeat", "1", "--batch", "512"]
+    command = [sys.executable, str(BENCH / "overhead.py"), "--epochs", "1", "--repeat", "1", "--batch", "512"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     for contender in ("no-op (control)", "provml, captured", "provml, by hand", "json, flushed"):
         assert contender in done.stdout

@@ -78,35 +78,40 @@ def with_json(flush: bool) -> Callable[[Path], Any]:
     return lines
 
 
-@contextmanager
-def mlflow(folder: Path) -> Iterator[Tell]:
-    import mlflow
+def with_mlflow(synchronous: bool) -> Callable[[Path], Any]:
+    @contextmanager
+    def mlflow(folder: Path) -> Iterator[Tell]:
+        import mlflow
 
-    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
-    with mlflow.start_run():
+        mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+        with mlflow.start_run():
 
-        def tell(epoch: int, batch: int, loss: float) -> None:
-            step = epoch * 1_000_000 + batch
-            mlflow.log_metrics({"loss": loss, "seconds": 0.001}, step=step, synchronous=False)
+            def tell(epoch: int, batch: int, loss: float) -> None:
+                step = epoch * 1_000_000 + batch
+                mlflow.log_metrics({"loss": loss, "seconds": 0.001}, step=step, synchronous=synchronous)
 
-        yield tell
-        mlflow.flush_async_logging()
+            yield tell
+            if not synchronous:
+                mlflow.flush_async_logging()
+
+    return mlflow
 
 
 @contextmanager
 def yprov4ml(folder: Path) -> Iterator[Tell]:
     import yprov4ml
 
-    yprov4ml.start_run(
-        prov_user_namespace="bench", experiment_name="bench", provenance_save_dir=str(folder), save_after_n_logs=100
-    )
+    before = Path.cwd()
+    os.chdir(folder)  # it leaves a list of what is installed where it runs
+    yprov4ml.start_run("bench", prov_user_namespace="bench", provenance_save_dir=str(folder), save_after_n_logs=100)
 
     def tell(epoch: int, batch: int, loss: float) -> None:
-        yprov4ml.log_metric("loss", loss, yprov4ml.Context.TRAINING, step=batch)
-        yprov4ml.log_metric("seconds", 0.001, yprov4ml.Context.TRAINING, step=batch)
+        yprov4ml.log_metric("loss", loss, "training", step=batch)
+        yprov4ml.log_metric("seconds", 0.001, "training", step=batch)
 
     yield tell
-    yprov4ml.end_run(create_graph=False, create_svg=False)
+    yprov4ml.end_run()
+    os.chdir(before)
 
 
 @contextmanager
@@ -130,20 +135,24 @@ def flowcept(folder: Path) -> Iterator[Tell]:
     os.chdir(before)
 
 
-@contextmanager
-def provlake(folder: Path) -> Iterator[Tell]:
-    from provlake import ProvLake
-    from provlake.capture import ProvTask, ProvWorkflow
+def with_provlake(bag: int) -> Callable[[Path], Any]:
+    @contextmanager
+    def provlake(folder: Path) -> Iterator[Tell]:
+        from provlake import ProvLake
+        from provlake.capture import ProvTask, ProvWorkflow
 
-    persister = ProvLake.get_persister("bench", log_dir=str(folder), should_send_to_file=True, bag_size=50)
-    with ProvWorkflow(persister):
+        ProvLake._persister_singleton_instance = None  # the last round's is closed
+        persister = ProvLake.get_persister(log_file_path=str(folder / "events.log"), bag_size=bag)
+        with ProvWorkflow(persister, "bench") as workflow:
 
-        def tell(epoch: int, batch: int, loss: float) -> None:
-            with ProvTask(persister, "batch", {"epoch": epoch, "batch": batch}) as task:
-                task.end({"loss": loss})
+            def tell(epoch: int, batch: int, loss: float) -> None:
+                with ProvTask(persister, "batch", workflow, {"epoch": epoch, "batch": batch}) as task:
+                    task.end({"loss": loss})
 
-        yield tell
-    persister.close()
+            yield tell
+        persister.close()
+
+    return provlake
 
 
 CONTENDERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -151,10 +160,12 @@ CONTENDERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "provml, write(2)": ("", with_provml("write")),
     "json, flushed (the floor)": ("", with_json(True)),
     "json, buffered (not kill-safe)": ("", with_json(False)),
-    "MLflow, sqlite, asynchronous": ("mlflow", mlflow),
+    "MLflow, sqlite, asynchronous": ("mlflow", with_mlflow(False)),
+    "MLflow, sqlite, synchronous": ("mlflow", with_mlflow(True)),
     "yProv4ML": ("yprov4ml", yprov4ml),
     "Flowcept, offline, lightweight": ("flowcept", flowcept),
-    "ProvLake, file, bags of 50": ("provlake", provlake),
+    "ProvLake, file, bags of 50": ("provlake", with_provlake(50)),
+    "ProvLake, file, unbuffered": ("provlake", with_provlake(1)),
 }
 FLOOR = "json, flushed (the floor)"
 

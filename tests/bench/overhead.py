@@ -1,22 +1,28 @@
 """Overhead: what recording every batch adds to a real training, next to other recorders and to doing nothing.
 
-    python tests/bench/overhead.py [--pairs 12] [--repeat 5] [--batch 32]
+    python tests/bench/overhead.py [--epochs 12] [--repeat 5] [--batch 32] [--only provml]
 
-A small CNN learns scikit-learn's digits in PyTorch, on one thread. In one training, epochs with and without a
-recorder alternate (which comes first alternates too), so that both see the same machine; the ratio of such a pair is
-one reading, and the median of all pairs of all rounds is shown, with the middle half of them. The control is a
-recorder that does nothing: what it differs from 1 by is noise. A batch is two events: its loss, and its end with the
-time it took. CPU time is that of all threads of the process, wall time is shown beside it. `provml, captured` is the
-capture for PyTorch with all it does (adaptations are looked for at every step), `provml, by hand` the recorder's own
-verbs. Contenders that are not installed are named and left out. Which of them keep what was recorded through a `kill
--9` is from the design of each: writing through (sqlite, flushed files, a mapped journal) or at the end. Nothing is
-asserted.
+A small CNN learns scikit-learn's digits in PyTorch, on one thread. In one training an epoch with and an epoch without
+the recorder go through the data side by side, batch by batch, and take turns in going first, so that both see the same
+machine; each such pair of epochs is one reading. The two have optimizers of their own for the same weights, since a
+capture hangs on the optimizer. A batch is timed from asking for its data until its loss is told; what ends a batch or
+an epoch counts to the recorder's side. What other threads of the process work meanwhile (writing, mostly) cannot be told
+apart by batch and counts to the recorder as a whole. A batch is two events: its loss, and its end with the time it took.
+
+Shown is the CPU time that is added to the training, the median of all readings, with the interval that holds the true
+median in 95 of 100 cases (by resampling), then the part of it that other threads have, then the added wall time. The
+control is a recorder that does nothing: what it differs from 0 by is noise, and an interval tells whether a figure can
+be told from it. `provml, captured` is the capture for PyTorch with all it does (adaptations are looked for at every
+step), `provml, by hand` the recorder's own verbs. Contenders that are not installed are named and left out. Which of them
+keep what was recorded through a `kill -9` is from the design of each: writing through (sqlite, flushed files, a mapped
+journal) or in portions and at the end. Nothing is asserted.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import random
 import statistics
 import sys
 import tempfile
@@ -94,16 +100,32 @@ CONTENDERS: dict[str, tuple[str, bool, Callable[..., Any]]] = {
     "provml, captured": ("", True, captured),
     "provml, by hand": ("", True, telling(others.with_provml("map"))),
     "json, flushed": ("", True, telling(others.with_json(True))),
-    "MLflow, sqlite, asynchronous": ("mlflow", False, telling(others.mlflow)),
+    "MLflow, sqlite, synchronous": ("mlflow", True, telling(others.with_mlflow(True))),
+    "MLflow, sqlite, asynchronous": ("mlflow", False, telling(others.with_mlflow(False))),
+    "ProvLake, file, unbuffered": ("provlake", True, telling(others.with_provlake(1))),
+    "ProvLake, file, bags of 50": ("provlake", False, telling(others.with_provlake(50))),
     "yProv4ML": ("yprov4ml", False, telling(others.yprov4ml)),
     "Flowcept, offline, lightweight": ("flowcept", False, telling(others.flowcept)),
-    "ProvLake, file, bags of 50": ("provlake", False, telling(others.provlake)),
     "TensorBoard": ("tensorboard", False, telling(tensorboard)),
 }
 
 
-def one_training(instrument: Callable[..., Any], pairs: int, size: int) -> tuple[list[float], list[float], float]:
-    """The ratios of recorded to plain epochs by CPU and by wall time, and the CPU milliseconds of a plain batch."""
+class Clock:
+    """The seconds of CPU of this thread and of the others, and of the wall, that some work took in all."""
+
+    def __init__(self) -> None:
+        self.own = self.wall = 0.0
+
+    def time(self, work: Callable[[], bool]) -> bool:
+        own, wall = time.thread_time(), time.perf_counter()
+        goes_on = work()
+        self.own += time.thread_time() - own
+        self.wall += time.perf_counter() - wall
+        return goes_on
+
+
+def one_training(instrument: Callable[..., Any], epochs: int, size: int) -> tuple[list[tuple[float, ...]], float]:
+    """What is added by CPU, of that by other threads, and by wall, a part of the plain epoch; and its batch in ms."""
     import torch
     from sklearn.datasets import load_digits
 
@@ -118,65 +140,90 @@ def one_training(instrument: Callable[..., Any], pairs: int, size: int) -> tuple
         nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(64 * 16, 64), nn.ReLU(), nn.Linear(64, 10),
     )  # fmt: skip
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
+    watched, unwatched = (torch.optim.SGD(network.parameters(), lr=0.05) for _ in range(2))
     loss_of = nn.CrossEntropyLoss()
 
-    def epoch(around: Around) -> tuple[float, float]:
-        cpu, wall = time.process_time(), time.perf_counter()
-        for (x, y), tell in around(loader):
-            optimizer.zero_grad()
-            loss = loss_of(network(x), y)
-            loss.backward()
-            optimizer.step()
-            tell(loss.detach())
-        return time.process_time() - cpu, time.perf_counter() - wall
+    def stepping(around: Around, optimizer: Any) -> Callable[[], bool]:
+        """One batch a call, with all that is done around it; false when there was none left."""
+        batches = iter(around(loader))
 
-    by_cpu, by_wall, plains = [], [], []
+        def step() -> bool:
+            for (x, y), tell in batches:
+                optimizer.zero_grad()
+                loss = loss_of(network(x), y)
+                loss.backward()
+                optimizer.step()
+                tell(loss.detach())
+                return True
+            return False
+
+        return step
+
+    readings, plains = [], []
     with (
         tempfile.TemporaryDirectory() as folder,
-        instrument(Path(folder), {"network": network, "optimizer": optimizer}) as around,
+        instrument(Path(folder), {"network": network, "optimizer": watched}) as around,
     ):
-        epoch(plain)
-        for number in range(pairs):
-            turns = (plain, around) if number % 2 else (around, plain)
-            took = [epoch(turn) for turn in turns]
-            without, recorded = took if number % 2 else took[::-1]
-            by_cpu.append(recorded[0] / without[0])
-            by_wall.append(recorded[1] / without[1])
-            plains.append(without[0] / len(loader) * 1000)
-    return by_cpu, by_wall, statistics.median(plains)
+        for number in range(epochs + 1):
+            ours, plains_own = Clock(), Clock()
+            pair = [(ours, stepping(around, watched)), (plains_own, stepping(plain, unwatched))]
+            whole, own = time.process_time(), time.thread_time()
+            goes_on = True
+            while goes_on:
+                for clock, step in pair:
+                    goes_on = clock.time(step)
+                pair.reverse()
+            beside = (time.process_time() - whole) - (time.thread_time() - own)
+            if number:  # the first warms the caches
+                added = ours.own - plains_own.own + beside
+                more = ours.wall - plains_own.wall
+                readings.append((added / plains_own.own, beside / plains_own.own, more / plains_own.wall))
+                plains.append(plains_own.own / len(loader) * 1000)
+    return readings, statistics.median(plains)
+
+
+def interval(values: list[float], rounds: int = 2000) -> tuple[float, float]:
+    """Where the true median is in 95 of 100 cases, by resampling."""
+    draw = random.Random(1)
+    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(rounds))
+    return medians[rounds // 40], medians[-rounds // 40]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--pairs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--only", default="", help="only contenders with this in their name, and the control")
     given = parser.parse_args()
     found = {}
     for name, (package, _, instrument) in CONTENDERS.items():
+        if given.only not in name and "control" not in name:
+            continue
         if package and importlib.util.find_spec(package) is None:
             print(f"{name}: not installed, left out")
         else:
             found[name] = instrument
-    readings: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in found}
+    readings: dict[str, list[tuple[float, ...]]] = {name: [] for name in found}
     batch = []
     for _ in range(given.repeat):
         for name, instrument in found.items():
-            by_cpu, by_wall, plain_batch = one_training(instrument, given.pairs, given.batch)
-            readings[name][0].extend(by_cpu)
-            readings[name][1].extend(by_wall)
+            read, plain_batch = one_training(instrument, given.epochs, given.batch)
+            readings[name].extend(read)
             batch.append(plain_batch)
     print(
-        f"\nA plain batch takes {statistics.median(batch):.2f} ms of CPU; {given.repeat} rounds of {given.pairs} pairs"
+        f"\nA plain batch takes {statistics.median(batch):.2f} ms of CPU; {given.repeat} trainings with {given.epochs} "
+        "pairs of epochs for each contender"
     )
-    print(f"{'contender':<32}{'kill -9':>9}{'added, CPU':>12}{'middle half':>20}{'added, wall':>13}")
-    for name, (by_cpu, by_wall) in readings.items():
-        low, middle, high = statistics.quantiles(by_cpu, n=4) if len(by_cpu) > 1 else by_cpu * 3
-        wall = statistics.median(by_wall)
-        half = f"{low - 1:+.2%} … {high - 1:+.2%}"
+    print(f"{'contender':<32}{'kill -9':>9}{'added, CPU':>12}{'95 of 100':>22}{'threads':>10}{'added, wall':>13}")
+    for name, read in readings.items():
+        added, beside, wall = (list(column) for column in zip(*read, strict=True))
+        low, high = interval(added)
         keeps = "keeps" if CONTENDERS[name][1] else ""
-        print(f"{name:<32}{keeps:>9}{middle - 1:>+12.2%}{half:>20}{wall - 1:>+13.2%}")
+        print(
+            f"{name:<32}{keeps:>9}{statistics.median(added):>+12.2%}{f'{low:+.2%} … {high:+.2%}':>22}"
+            f"{statistics.median(beside):>10.2%}{statistics.median(wall):>+13.2%}"
+        )
 
 
 if __name__ == "__main__":
