@@ -6,14 +6,14 @@ A small CNN learns scikit-learn's digits in PyTorch, on one thread. In one train
 the recorder go through the data side by side, batch by batch, and take turns in going first, so that both see the same
 machine; each such pair of epochs is one reading. The two have optimizers of their own for the same weights, since a
 capture hangs on the optimizer. A batch is timed from asking for its data until its loss is told; what ends a batch or
-an epoch counts to the recorder's side. What other threads of the process work meanwhile (writing, mostly) cannot be told
-apart by batch and counts to the recorder as a whole. A batch is two events: its loss, and its end with the time it took.
+an epoch counts to the recorder's side. What other threads of the process work meanwhile (writing, mostly) cannot be
+told apart by batch and counts to the recorder as a whole. A batch is two events: its loss, and its end with its time.
 
 Shown is the CPU time that is added to the training, the median of all readings, with the interval that holds the true
 median in 95 of 100 cases (by resampling), then the part of it that other threads have, then the added wall time. The
 control is a recorder that does nothing: what it differs from 0 by is noise, and an interval tells whether a figure can
 be told from it. `provml, captured` is the capture for PyTorch with all it does (adaptations are looked for at every
-step), `provml, by hand` the recorder's own verbs. Contenders that are not installed are named and left out. Which of them
+step), `provml, by hand` the recorder's own verbs. Contenders that are not installed are named and left out. Which
 keep what was recorded through a `kill -9` is from the design of each: writing through (sqlite, flushed files, a mapped
 journal) or in portions and at the end. Nothing is asserted.
 """
