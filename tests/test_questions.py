@@ -20,7 +20,8 @@ from world.journal import Tale, sha256
 from world.reckoning import Reckoning, as_text
 
 from provml.answer import Answer
-from provml.recorder import record
+from provml.content import Data
+from provml.recorder import Recorder, record
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
@@ -447,3 +448,72 @@ def test_a_model_that_nobody_trained_gives_no_rows(trainings: World):
         if one is not None and one.type == "string":
             needed = {key: 1.0 if p.type == "double" else "x" for key, p in query.params.items() if p.required}
             assert trainings.rows(name, **{**needed, "model": "nobody's"}) == [], name
+
+
+def test_what_a_run_made_itself_is_behind_its_model_and_no_later_step_that_made_the_same(tmp_path: Path):
+    def prepare(run: Recorder, name: str, noise: float) -> Data:
+        raw = run.dataset(f"{name}'s raw data".encode(), name=f"raw of {name}", role="raw")
+        return run.prepared(b"tiles", name="tiles", by=f"cut by {name}", using=raw, noise=noise)
+
+    def train(run: Recorder, tiles: Data, weights: bytes) -> None:
+        with run.training(using=tiles, learning_rate=0.1) as training:
+            training.produced(weights)
+
+    with record("one", home=tmp_path, model="net", run="ann", strict=True) as run:
+        train(run, prepare(run, "ann", 0.1), b"1")
+    with record("one", home=tmp_path, model="net", run="taker", strict=True) as run:
+        train(run, run.dataset(b"tiles", name="tiles"), b"2")
+    with record("two", home=tmp_path, model="net", run="bob", strict=True) as run:
+        train(run, prepare(run, "bob", 0.2), b"3")
+    world = World(tmp_path)
+    behind = {"ann": ["cut by ann", "training"], "taker": ["cut by ann", "training"], "bob": ["cut by bob", "training"]}
+    for name, steps in behind.items():
+        model = f"{RUN}{name}/data/net"
+        assert [step for (step,) in world.rows("b3", "name", model=model)] == steps
+        noise = [value for (value,) in world.rows("l2", "value", model=model)]
+        assert noise == [0.2 if name == "bob" else 0.1]
+    tiles = f"urn:sha256:{sha256('tiles')}"
+    assert {row[0] for row in world.rows("b5", "training", dataset=tiles)} == {f"{RUN}{n}/training" for n in behind}
+
+
+def test_the_best_is_the_training_that_made_what_was_tested(tmp_path: Path):
+    with record("two in one", home=tmp_path, model="net", run="two", strict=True) as run:
+        for rate, weights, accuracy in ((0.1, b"poor", 0.3), (0.5, b"good", 0.9)):
+            with run.training(learning_rate=rate) as training:
+                for epoch in training.epochs(2):
+                    epoch.measured(loss=1.0)
+                if rate == 0.1:
+                    training.adapted(learning_rate=0.05, technique="decay")
+                model = training.produced(weights)
+            with run.evaluation(of=model) as test:
+                test.measured(accuracy=accuracy)
+    world = World(tmp_path)
+    best = f"{RUN}two/training-2"
+    assert world.rows("q4", model="net") == [(best, 0.5, 0.9)]
+    pairs = [(best, 0.9, "learning_rate=0.5"), (f"{RUN}two/training", 0.3, "learning_rate=0.1")]
+    assert world.rows("q5", model="net") == pairs
+    assert world.rows("q6", model="net") == [(best, 0.9, None, None, None, None)]
+    assert world.rows("q8", model="net") == [(best, "none", 0.9, 2), (f"{RUN}two/training", "none", 0.3, 2)]
+
+
+def test_a_model_tested_in_another_run_is_known_by_its_file(tmp_path: Path):
+    weights = tmp_path / "net.pt"
+    weights.write_bytes(b"weights")
+    said: dict[str, Any] = {"home": tmp_path / "home", "model": "net", "strict": True}
+    with record("trains", run="trains", **said) as run, run.training(learning_rate=0.1) as training:
+        training.produced(weights)
+    with record("tests", run="tests", **said) as run, run.evaluation(of=run.dataset(weights)) as test:
+        test.measured(accuracy=0.77)
+    assert World(tmp_path / "home").rows("q4", model="net") == [(f"{RUN}trains/training", 0.1, 0.77)]
+
+
+def test_an_endless_hyperparameter_is_only_like_itself(tmp_path: Path):
+    for name, clip in (("one", 1.0), ("endless", math.inf)):
+        with record(name, home=tmp_path, model="net", run=name, strict=True) as run, run.training(clip=clip):
+            pass
+    world = World(tmp_path)
+    for value, name in ((1.0, "one"), (math.inf, "endless"), (1.0 + 1e-9, "one")):
+        assert world.rows("q7", "training", model="net", hyperparameter="clip", value=value) == [
+            (f"{RUN}{name}/training",)
+        ]
+    assert world.rows("q7", model="net", hyperparameter="clip", value=math.nan) == []

@@ -101,10 +101,8 @@ def known_as(lifter: Lifter, ref: str, kind: str = "dataset") -> Known:
 
 
 def entity(lifter: Lifter, ref: str, kind: str = "dataset") -> IRI:
-    """The entity that a reference means to who uses it now."""
-    known = known_as(lifter, ref, kind)
-    known.used = True
-    return IRI(known.iri)
+    """The entity that a reference means to who uses it now: the run's own where it has made one, else the content."""
+    return IRI(known_as(lifter, ref, kind).iri)
 
 
 def used(lifter: Lifter, what: event.Used) -> None:
@@ -132,14 +130,15 @@ def used(lifter: Lifter, what: event.Used) -> None:
 
 
 def produced(lifter: Lifter, what: event.Produced) -> None:
-    """Take in that data was produced. An entity is generated once: the same content again is another entity of it."""
+    """Take in that data was produced. An entity is generated once, and content is everybody's: what a run makes of it
+    is an entity of the run's own, and so is the same made again."""
     place = lifter.place(what.at)
     at = lifter.node(place)
     known = known_as(lifter, what.ref)
     known.made += 1
     said: dict[str, Any] = {"was_generated_by": at}
     is_shared = known.base.startswith("urn:")
-    if known.made > 1 or (is_shared and (known.used or lifter.state.own)):
+    if known.made > 1 or is_shared:
         again = f"/{known.made}" if known.made > 1 else ""
         head = f"{lifter.run}/data/{name.slug(what.ref)}{lifter.state.own}" if is_shared else known.base
         known.iri = f"{head}{again}"

@@ -198,7 +198,7 @@ class Lifter:
             taken = Place(place.kind, place.name, place.path, state.own, in_force=dict(place.in_force))
             state.places.setdefault(at, taken)
         for ref, one in known.refs.items():
-            state.refs.setdefault(ref, Known(one.kind, one.name, one.base, one.iri, one.used, one.made))
+            state.refs.setdefault(ref, Known(one.kind, one.name, one.base, one.iri, one.made))
         return True
 
     def _guess(self, at: str) -> Place:

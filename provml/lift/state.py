@@ -60,7 +60,6 @@ class Known(msgspec.Struct, array_like=True):
     name: str
     base: str
     iri: str
-    used: bool = False
     made: int = 0
     said: dict[str, list[str]] = {}
 

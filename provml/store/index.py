@@ -34,7 +34,7 @@ SMALL = 2 << 20
 LARGE = 16 << 20
 """Journals of more bytes than this (two million triples or so) are not lifted into memory, where they would take more
 than a gigabyte, but into a folder, which takes no more than that however many they are."""
-LARGE = 32 << 20
+QUICK = 32 << 20
 """An index of fewer bytes on the disk is quick to ask however its files lie."""
 MUCH = 5000
 """Fewer events are sooner taken in again than the disk is made to keep them, or a snapshot is made."""
@@ -254,7 +254,7 @@ class Index:
             if not chunk.is_small(SMALL):
                 size = self._size()
                 self.store.bulk_load(chunk, format=ox.RdfFormat.N_TRIPLES, lenient=True)  # type: ignore[arg-type]
-                if self._size() > max(2 * size, LARGE):
+                if self._size() > max(2 * size, QUICK):
                     self.store.optimize()  # from two to five times quicker to ask; done each time it has doubled
                 self._keep()
             elif chunk.held:

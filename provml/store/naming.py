@@ -32,6 +32,7 @@ SELECT DISTINCT ?node ?name ?run ?began WHERE {
 DATASETS = """
 SELECT DISTINCT ?node ?name ?other WHERE {
   ?node a provml:LearningDataset ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
+  FILTER NOT EXISTS { ?node prov:specializationOf ?content }
   OPTIONAL { { ?node provlake:sha256 ?other } UNION { ?node provlake:path ?other } }
 }"""
 CALLED = {

@@ -13,11 +13,13 @@ from provml.rdf.exact import decode_value
 BASE = "https://w3id.org/provml/run/"
 STEPS = ("curation", "preparation", "filter", "split", "extraction", "step")
 Row = tuple[Any, ...]
+Step = tuple[str, str]
+"""A run, and a place in it."""
 
 
 @dataclass
 class Place:
-    """A stage, a step or a section, and all that was told of it."""
+    """A stage, a step or a section, and all that was told of it: what it used, with what its own run had made it by."""
 
     run: str
     at: str
@@ -25,7 +27,7 @@ class Place:
     name: str = ""
     began: float = 0.0
     during: str = ""
-    refs: list[str] = field(default_factory=list)
+    refs: dict[str, Step | None] = field(default_factory=dict)
     roles: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     settings: dict[str, Any] = field(default_factory=dict)
     initial: dict[str, Any] = field(default_factory=dict)
@@ -50,7 +52,7 @@ class Reckoning:
     def __init__(self, runs: dict[str, list[event.AnyEvent]]) -> None:
         self.places: dict[tuple[str, str], Place] = {}
         self.data: dict[tuple[str, str], list[event.Data]] = defaultdict(list)
-        self.makers: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self.makers: dict[str, list[Step]] = defaultdict(list)
         self.models: list[tuple[str, str, str, dict[str, Any]]] = []
         self.tests: dict[tuple[str, str], list[Place]] = defaultdict(list)
         for run, events in runs.items():
@@ -61,7 +63,8 @@ class Reckoning:
         match what:
             case event.Begin():
                 said = _read(what.values)
-                place = Place(run, what.at, what.kind, what.name, what.t, what.during, list(what.using), settings=said)
+                place = Place(run, what.at, what.kind, what.name, what.t, what.during, settings=said)
+                place.refs = {ref: self._own(run, ref) for ref in what.using}
                 place.initial = dict(said)
                 if "/" in what.at:
                     place.in_force = dict(self._stage(run, what.at).settings)
@@ -77,7 +80,7 @@ class Reckoning:
                     self.tests[run, what.ref].append(place)
                 else:
                     place.roles[what.ref].add(what.role)
-                place.refs.append(what.ref)
+                place.refs[what.ref] = self._own(run, what.ref)
             case event.Data():
                 self.data[run, what.ref].append(what)
             case event.Produced():
@@ -105,21 +108,31 @@ class Reckoning:
 
     # ---- lineage
 
-    def steps_behind(self, ref: str) -> set[tuple[str, str]]:
-        """All steps that a dataset came from."""
-        found: set[tuple[str, str]] = set()
-        waiting = [ref]
-        while waiting:
-            for maker in self.makers[waiting.pop()]:
-                if maker not in found:
-                    found.add(maker)
-                    waiting += self.places[maker].refs
-        return found
+    def _own(self, run: str, ref: str) -> Step | None:
+        """The step of a run that made some data last, as far as it is told by now."""
+        return next((maker for maker in reversed(self.makers[ref]) if maker[0] == run), None)
 
-    def sources_of(self, ref: str) -> set[str]:
+    def steps_behind(self, user: Place, ref: str) -> set[Step]:
+        """All steps that a dataset came from, as it was when this used it: the step of its own run, else of any."""
+        return self._behind(user, ref)[0]
+
+    def sources_of(self, user: Place, ref: str) -> set[str]:
         """The datasets that it came from and that nothing made."""
-        refs = {ref} | {used for step in self.steps_behind(ref) for used in self.places[step].refs}
-        return {one for one in refs if not self.makers[one]}
+        return {one for one in self._behind(user, ref)[1] if not self.makers[one]}
+
+    def _behind(self, user: Place, ref: str) -> tuple[set[Step], set[str]]:
+        steps: set[Step] = set()
+        refs = {ref}
+        waiting = [(user, ref)]
+        while waiting:
+            place, one = waiting.pop()
+            own = place.refs[one]
+            for maker in [own] if own is not None else self.makers[one]:
+                if maker not in steps:
+                    steps.add(maker)
+                    waiting += [(self.places[maker], used) for used in self.places[maker].refs]
+                    refs |= set(self.places[maker].refs)
+        return steps, refs
 
     def training_sets(self, training: Place) -> list[str]:
         """What a training trained on."""
@@ -138,14 +151,15 @@ class Reckoning:
             if place.run == training.run and place.at.startswith(f"{training.at}/")
         ]
 
-    def sets_of(self, low: int, high: int) -> list[str]:
-        """The datasets whose steps took slices within a range, and that something trained on."""
-        trained = {
-            ref for place in self.places.values() if place.kind == "training" for ref in self.training_sets(place)
-        }
-        return sorted(
-            ref for ref in trained if any(self._is_within(step, low, high) for step in self.steps_behind(ref))
-        )
+    def sets_of(self, low: int, high: int) -> list[tuple[Place, str]]:
+        """The trainings, with the datasets they trained on, whose steps took slices within a range."""
+        return [
+            (training, ref)
+            for training in self.places.values()
+            if training.kind == "training"
+            for ref in self.training_sets(training)
+            if any(self._is_within(step, low, high) for step in self.steps_behind(training, ref))
+        ]
 
     def _is_within(self, step: tuple[str, str], low: int, high: int) -> bool:
         said = self.places[step].settings
@@ -165,24 +179,25 @@ class Reckoning:
     def l1(self, run: str, model: str, places: dict[str, tuple[str | None, str | None]]) -> list[Row]:
         """Seismic behind a model."""
         rows = []
-        for ref in self._sets_behind(run, model):
-            for raw in self.sources_of(ref):
+        for training, ref in self._sets_behind(run, model):
+            for raw in self.sources_of(training, ref):
                 known = self.known(raw)
                 basin, survey_field = places.get(known.get("about", ""), (None, None))
                 where = (known.get("latitude"), known.get("longitude"), basin, survey_field)
                 rows.append((f"urn:{ref}", known["file"], *where, known.get("slices")))
         return rows
 
-    def _sets_behind(self, run: str, model: str) -> list[str]:
-        made = {stage for r, ref, at, _ in self.models if (r, ref) == (run, model) for stage in [at.partition("/")[0]]}
-        return sorted({ref for stage in made for ref in self.training_sets(self.places[run, stage])})
+    def _sets_behind(self, run: str, model: str) -> list[tuple[Place, str]]:
+        made = {at.partition("/")[0] for r, ref, at, _ in self.models if (r, ref) == (run, model)}
+        stages = [self.places[run, stage] for stage in sorted(made)]
+        return [(stage, ref) for stage in stages for ref in self.training_sets(stage)]
 
     def l2(self, run: str, model: str) -> list[Row]:
         """Preparation behind a model."""
         return [
             (f"urn:{ref}", place.iri, place.name, name, value)
-            for ref in self._sets_behind(run, model)
-            for place in (self.places[step] for step in self.steps_behind(ref))
+            for training, ref in self._sets_behind(run, model)
+            for place in (self.places[step] for step in self.steps_behind(training, ref))
             for name, value in place.settings.items()
         ]
 
@@ -231,8 +246,7 @@ class Reckoning:
         """Times and measures for a range of slices."""
         return [
             (f"urn:{ref}", training.iri, epoch.index, sum(s) / len(s) if s and epoch.is_done else None, *pair)
-            for ref in self.sets_of(low, high)
-            for training in self.trainings_on(ref)
+            for training, ref in self.sets_of(low, high)
             for epoch in self.epochs(training)
             for s in [epoch.batch_seconds]
             for pair in epoch.measures
@@ -241,8 +255,8 @@ class Reckoning:
     def l6(self, low: int, high: int, places: dict[str, tuple[str | None, str | None]]) -> list[Row]:
         """Seismic behind the sets of a range of slices."""
         rows = []
-        for ref in self.sets_of(low, high):
-            for raw in self.sources_of(ref):
+        for ref, raws in self._sources_within(low, high).items():
+            for raw in raws:
                 known = self.known(raw)
                 rows.append(
                     (
@@ -254,9 +268,15 @@ class Reckoning:
                 )
         return rows
 
+    def _sources_within(self, low: int, high: int) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = defaultdict(set)
+        for training, ref in self.sets_of(low, high):
+            found[ref] |= self.sources_of(training, ref)
+        return found
+
     def l7(self, low: int, high: int) -> list[Row]:
         """Models by least batch loss for a range of slices, with their twins."""
-        found = {(t.run, t.at): t for ref in self.sets_of(low, high) for t in self.trainings_on(ref)}
+        found = {(training.run, training.at): training for training, _ in self.sets_of(low, high)}
         rows = []
         for training in found.values():
             for epoch in self.epochs(training):
