@@ -71,7 +71,7 @@ class Workflow(Event):
 
 
 class Begin(Event):
-    """A stage, a step or a section began."""
+    """A stage, a step or a section began; `during` is the place of what it was a part of, or a twin to."""
 
     at: str
     kind: str
@@ -160,7 +160,7 @@ class Adapted(Event):
 
 
 class Implementation(Event):
-    """What carried out a stage or a step: an implementation of an algorithm, in some software."""
+    """What carried out a stage or a step: an implementation of an algorithm, in some software, and where it lies."""
 
     at: str
     name: str
@@ -168,6 +168,19 @@ class Implementation(Event):
     software: str = ""
     version: str = ""
     values: Values = {}
+    where: str = ""
+
+
+class Ran(Event):
+    """What whoever ran a stage or a step says of it: its name among others of its plan, where and on which resource it
+    ran, and what it wrote to its output and its error stream."""
+
+    at: str
+    name: str = ""
+    where: str = ""
+    on: str = ""
+    output: str = ""
+    errors: str = ""
 
 
 class Layers(Event):
@@ -206,6 +219,7 @@ AnyEvent = (
     | Parameter
     | Adapted
     | Implementation
+    | Ran
     | Layers
     | Fault
     | End

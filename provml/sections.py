@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from provml import content
 from provml.batch import BatchNow
 from provml.content import Data, text
-from provml.event import Adapted, Begin, Done, Implementation, Layers, Measured, Parameter, Produced, Used, Values
+from provml.event import Adapted, Begin, Done, Implementation, Layers, Measured, Parameter, Produced, Ran, Used, Values
 from provml.process import ending, instructions, raised_at
 
 if TYPE_CHECKING:
@@ -125,6 +125,11 @@ class Step:
         if not self.run.off:
             said = self.run.values(characteristics)
             self.run.tell(Implementation(self.at, text(name), text(algorithm), text(software), text(version), said))
+
+    @verb
+    def ran(self, *, name: str = "", where: str = "", on: str = "", output: str = "", errors: str = "") -> None:
+        """What it is called, in which folder and on which resource it ran, and what it wrote, which is said once."""
+        self.run.tell(Ran(self.at, text(name), text(where), text(on), text(output), text(errors)))
 
     def produced(self, source: Any, *, name: str = "", role: str = "", kind: str = "dataset", **said: Any) -> Data:
         """It produced this data: with what it is `about`, its `store` and `media_type`, and what else is said of it."""

@@ -463,7 +463,8 @@ def test_every_event_is_told_in_at_most_one_harmless_line(batches: bool):
         event.Used("training", "unknown", NASTY),
         event.Produced("training/1", NASTY, NUMBERS),
         event.Layers("training", [{"name": NASTY}]),
-        event.Implementation("training", NASTY, NASTY, NASTY, NASTY, NUMBERS),
+        event.Implementation("training", NASTY, NASTY, NASTY, NASTY, NUMBERS, NASTY),
+        event.Ran("training", NASTY, NASTY, NASTY, NASTY, NASTY),
         event.Fault(1, NASTY),
         event.End(1e10, "FAILED", [NASTY, NASTY]),
     ]

@@ -30,6 +30,12 @@ from provml.compat.dfa_lib_python import (
     Extractor,
     ExtractorCartridge,
     ExtractorExtension,
+    File,
+    MethodType,
+    Performance,
+    Program,
+    RawDataExtractor,
+    RawDataIndexer,
     Set,
     SetType,
     Task,
@@ -38,9 +44,10 @@ from provml.compat.dfa_lib_python import (
 )
 from provml.compat.dfa_lib_python import execution as execution_room
 from provml.errors import NoSuchTag, WrongType, WrongValue
-from provml.event import Adapted, Begin, Done, Layers, Measured, Parameter, Produced
+from provml.event import Adapted, Begin, Done, Implementation, Layers, Measured, Parameter, Produced, Ran
 from provml.journal import read_lines
 from provml.validation import validate
+from provml.validation.constraints import check
 
 SCRIPT = """
     import math, sys, time
@@ -369,11 +376,15 @@ def test_every_module_and_class_is_where_the_original_has_it():
         "file": "File",
         "performance": "Performance",
         "method_type": "MethodType",
+        "raw_data_extractor": "RawDataExtractor",
+        "raw_data_indexer": "RawDataIndexer",
     }
     package = importlib.import_module("provml.compat.dfa_lib_python")
     for module, name in places.items():
         held = getattr(importlib.import_module(f"provml.compat.dfa_lib_python.{module}"), name)
         assert getattr(package, name) is held
+    base = importlib.import_module("provml.compat.dfa_lib_python.ProvenanceObject").ProvenanceObject
+    assert issubclass(package.Task, base)
 
 
 def test_two_data_sets_added_before_begin_are_both_kept():
@@ -659,8 +670,8 @@ def test_a_bare_true_declares_what_the_first_task_is_of(tag: str):
     flow = Dataflow("net", True)
     flow.save()
     Task(1, "net", tag).end()
-    own = {"TrainingModel", "Adaptation", "TestingModel"}
-    assert ({one.tag for one in flow.transformations} == own) is (tag == "TrainingModel")
+    own = {"trainingmodel", "adaptation", "testingmodel"}
+    assert ({one["tag"] for one in flow.transformations} == own) is (tag == "TrainingModel")
 
 
 def test_tasks_of_dnnprov_need_no_dataflow_in_their_process():
@@ -682,6 +693,317 @@ def test_a_training_that_tells_nothing_of_its_data_conforms_as_well():
         store.export("latest", file, "nt")
         report = validate(file.getvalue())
         assert report, str(report)
+
+
+# ---- what surrounds a task
+
+MESH = """
+    import os, sys, time
+    from datetime import datetime
+
+    from provml.compat.dfa_lib_python.dataflow import Dataflow
+    from provml.compat.dfa_lib_python.transformation import Transformation
+    from provml.compat.dfa_lib_python.attribute import Attribute
+    from provml.compat.dfa_lib_python.attribute_type import AttributeType
+    from provml.compat.dfa_lib_python.set import Set
+    from provml.compat.dfa_lib_python.set_type import SetType
+    from provml.compat.dfa_lib_python.task import Task
+    from provml.compat.dfa_lib_python.dataset import DataSet
+    from provml.compat.dfa_lib_python.element import Element
+    from provml.compat.dfa_lib_python.program import Program
+    from provml.compat.dfa_lib_python.file import File
+    from provml.compat.dfa_lib_python.performance import Performance
+    from provml.compat.dfa_lib_python.method_type import MethodType
+    from provml.compat.dfa_lib_python.extractor import Extractor
+    from provml.compat.dfa_lib_python.extractor_cartridge import ExtractorCartridge
+    from provml.compat.dfa_lib_python.extractor_extension import ExtractorExtension
+    from provml.compat.dfa_lib_python.raw_data_extractor import RawDataExtractor
+
+    now = lambda: datetime.now().strftime("%Y-%m-%d %H:%M:%S")
+    residual = Attribute("RESIDUAL", AttributeType.NUMERIC)
+
+    df = Dataflow("mesh-df")
+    tf1 = Transformation("Solve")
+    tf1_input = Set("iSolve", SetType.INPUT, [Attribute("STEP", AttributeType.NUMERIC)])
+    tf1_output = Set("oSolve", SetType.OUTPUT, [Attribute("FIELD", AttributeType.FILE), residual],
+        extractors=[Extractor("residuals", ExtractorCartridge.EXTRACTION, ExtractorExtension.CSV)])
+    index = Extractor("cells", ExtractorCartridge.INDEXING, ExtractorExtension.FASTBIT)
+    index.setTag, index.transformationTag, index.dataflowTag = "oSolve", "Solve", "mesh-df"
+    tf1_output.add_extractor(index)
+    tf1.set_sets([tf1_input, tf1_output])
+    df.add_transformation(tf1)
+    solver = Program("solver", "/opt/solver")
+    solver.transformationTag, solver.dataflowTag = tf1._tag, "mesh-df"
+    df.save()
+
+    os.makedirs("meshes"), os.makedirs("tool/bin")
+    open("meshes/square.msh", "w").write("0 0 1 1")
+    open("tool/bin/RDE", "w").write("#!/bin/sh\\nsleep 0.01\\n")
+    os.chmod("tool/bin/RDE", 0o755)
+    os.environ["DFANALYZER_DIR"] = os.path.abspath("tool")
+    for part in ("left", "right"):
+        t1 = Task(1, "mesh-df", "mesh-monday", "Solve", part, None, "/scratch/mesh", "node07", "", "")
+        t1.add_dataset(DataSet("iSolve", [Element([0.5])]))
+        t1.add_file(File("meshes", "square.msh"))
+        t1.begin()
+        began = now()
+        open(part + ".csv", "w").write(part)
+        open(part + ".log", "w").write("log of " + part)
+        t1.add_file(File(part + ".log", part + ".log"))
+        t1.add_performance(Performance(began, now(), MethodType.COMPUTATION, "assembly"))
+        RawDataExtractor(ExtractorCartridge.EXTRACTION, "cut -d, -f2", [residual]).run()
+        t1.add_dataset(DataSet("oSolve", [Element([part + ".csv", 1e-6])]))
+        t1._output = "converged on the " + part
+        t1._error = "no convergence" if part == "right" else ""
+        t1.end()
+    assert (t1._id, t1._tag) == ("1", "solve")
+"""
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A script of DfAnalyzer's, whose tasks say where they ran, what they wrote and what carried them out."""
+    folder = tmp_path_factory.mktemp("mesh")
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PROVML_")}
+    command = [sys.executable, "-c", textwrap.dedent(MESH)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=bare, timeout=120)
+    assert done.returncode == 0, done.stderr
+    with provml.open(folder / ".provml") as store:
+        yield store
+
+
+def of_tasks(store: Any, path: str) -> list[tuple[Any, ...]]:
+    return rows(
+        store.query(
+            f"""SELECT ?task ?said {{ ?t provlake:wasDerivedFromDataTransformation/rdfs:label "Solve" ;
+                rdfs:label ?task ; {path} ?said }} ORDER BY ?task ?said"""
+        )
+    )
+
+
+def test_tasks_of_one_id_are_one_run_and_are_called_by_it_and_their_sub_id(mesh: Any):
+    assert len(mesh.runs()) == 1
+    assert of_tasks(mesh, "provlake:status") == [("Solve 1.left", "FINISHED"), ("Solve 1.right", "FAILED")]
+
+
+def test_the_workspace_is_the_location_of_a_task(mesh: Any):
+    found = of_tasks(mesh, "prov:atLocation/rdfs:label")
+    assert found == [("Solve 1.left", "/scratch/mesh"), ("Solve 1.right", "/scratch/mesh")]
+
+
+def test_the_resource_is_an_environment_that_a_task_is_associated_with(mesh: Any):
+    found = mesh.query(
+        """SELECT DISTINCT ?name { ?t provlake:wasDerivedFromDataTransformation/rdfs:label "Solve" ;
+           prov:wasAssociatedWith ?e . ?e a provlake:ExecutionEnvironment ; rdfs:label ?name }"""
+    )
+    assert rows(found) == [("node07",)]
+
+
+def test_what_a_task_wrote_is_its_standard_output_and_error(mesh: Any):
+    assert of_tasks(mesh, "provlake:standardOutput") == [
+        ("Solve 1.left", "converged on the left"),
+        ("Solve 1.right", "converged on the right"),
+    ]
+    assert of_tasks(mesh, "provlake:standardError") == [("Solve 1.right", "no convergence")]
+    assert of_tasks(mesh, "provlake:exceptionMessage") == [("Solve 1.right", "no convergence")]
+
+
+def test_the_program_of_a_transformation_carried_out_its_tasks(mesh: Any):
+    found = mesh.query(
+        """SELECT ?task ?name ?where { ?t rdfs:label ?task ; prov:wasAssociatedWith ?p . ?p a provml:Implementation ;
+           rdfs:label ?name ; prov:atLocation/rdfs:label ?where } ORDER BY ?task"""
+    )
+    assert rows(found) == [("Solve 1.left", "solver", "/opt/solver"), ("Solve 1.right", "solver", "/opt/solver")]
+
+
+def test_files_from_before_a_task_are_used_and_those_from_then_on_are_made(mesh: Any):
+    used = of_tasks(mesh, "prov:used/provlake:path")
+    assert used == [("Solve 1.left", "meshes/square.msh"), ("Solve 1.right", "meshes/square.msh")]
+    made = of_tasks(mesh, "^prov:wasGeneratedBy/provlake:path")
+    assert made == [(f"Solve 1.{one}", f"{one}.{end}") for one in ("left", "right") for end in ("csv", "log")]
+
+
+def test_a_performance_is_a_part_of_its_task_with_the_kind_of_work_as_tag(mesh: Any):
+    found = mesh.query(
+        """SELECT ?task ?part ?tag { ?p prov:wasInformedBy ?t ; provlake:wasDerivedFromDataTransformation ?plan .
+           ?plan provlake:tag ?tag ; rdfs:label "Solve computation" . ?p rdfs:label ?part ; provlake:status "FINISHED" ;
+           provml:elapsedSeconds ?s . ?t rdfs:label ?task FILTER(?s < 60) } ORDER BY ?task"""
+    )
+    assert rows(found) == [(f"Solve 1.{one}", "assembly", "Computation") for one in ("left", "right")]
+
+
+def test_extractors_are_steps_of_the_plan_from_the_files_of_a_set_to_its_rows(mesh: Any):
+    found = mesh.query(
+        """SELECT ?name ?what ?from ?to { ?version provlake:version ?v ; provlake:hasDataTransformation ?e .
+           ?e rdfs:label ?name ; rdfs:comment ?what ; provlake:hasInputAttribute/rdfs:label ?from ;
+              provlake:hasOutputAttribute/rdfs:label ?to } ORDER BY DESC(?name)"""
+    )
+    assert rows(found) == [
+        ("residuals", "extraction (CSV)", "field", "osolve"),
+        ("cells", "indexing (FASTBIT)", "field", "osolve"),
+    ]
+    assert rows(mesh.query('SELECT ?x { ?x a provml:FeatureExtraction ; rdfs:label "residuals" }'))
+
+
+def test_an_extraction_that_a_script_runs_is_a_part_of_the_task_that_runs(mesh: Any):
+    found = mesh.query(
+        """SELECT ?task ?status { ?e a provml:FeatureExtractionExecution ; provlake:status ?status ;
+           prov:wasInformedBy/rdfs:label ?task } ORDER BY ?task"""
+    )
+    assert rows(found) == [("Solve 1.left", "FINISHED"), ("Solve 1.right", "FINISHED")]
+
+
+def test_what_surrounds_tasks_conforms_to_all_shapes_and_constraints(mesh: Any):
+    file = io.BytesIO()
+    mesh.export("latest", file, "nt")
+    report = validate(file.getvalue())
+    assert report, str(report)
+    verdict = check(file.getvalue())
+    assert verdict, str(verdict)
+    assert mesh.problems == []
+
+
+def test_a_transformation_that_is_declared_twice_has_the_sets_of_both():
+    flow = Dataflow("net")
+    for title in ("iTile", "iMore"):
+        held = Set(title, SetType.INPUT, [Attribute(title[1:], AttributeType.NUMERIC)])
+        flow.add_transformation(Transformation("Tile", [held]))
+    tile = Task(1, flow, "Tile")
+    tile.set_datasets([DataSet("iTile", [Element([4])]), DataSet("iMore", [Element([5])])])
+    tile.end()
+    assert [one.values for one in told(Parameter)] == [{"tile": 4}, {"more": 5}]
+    assert list(told(event.Workflow)[0].said["transformations"]["Tile"]["inputs"]) == ["more", "tile"]
+
+
+def test_a_program_may_be_added_to_a_transformation_and_is_kept_for_other_processes():
+    flow = Dataflow("kept net")
+    tile = Transformation("Tile")
+    tile.add_program(Program("tiler.py", "/opt/tiler"))
+    flow.add_transformation(tile)
+    flow.save()
+    in_python('from provml.compat.dfa_lib_python import *; Task(1, "kept net", "Tile").end()')
+    assert [(one.at, one.name, one.where) for one in told(Implementation)] == [("Tile", "tiler.py", "/opt/tiler")]
+
+
+def test_a_program_tagged_for_another_dataflow_carries_out_nothing_here():
+    other = Program("other.py", "/opt")
+    other.transformationTag, other.dataflowTag = "Tile", "another"
+    flow = Dataflow("net", [Transformation("Tile")])
+    Task(1, flow, "Tile").end()
+    assert told(Implementation) == []
+
+
+def test_files_of_a_training_are_its_data_and_do_not_go_on_to_its_test():
+    for name in ("data.csv", "train.log"):
+        Path(name).write_text(name)
+    dataflow()
+    train = Task(1, "net", "TrainingModel")
+    train.add_file(File("data.csv", "data.csv"))
+    train.begin()
+    train.add_file(File("train.log", "train.log"))
+    train.add_dataset(epoch(0))
+    train.end()
+    test = Task(3, "net", "TestingModel", dependency=train)
+    test.add_dataset(DataSet("oTestingModel", [Element([0.1, 0.9])]))
+    test.end()
+    data = {one.ref: one.name for one in told(event.Data)}
+    used = [(one.at, data[one.ref], one.role) for one in told(event.Used)]
+    assert used == [("TrainingModel", "data.csv", "training"), ("TestingModel", "net", "model")]
+    assert [data[one.ref] for one in told(Produced)] == ["train.log", "net"]
+
+
+def test_a_file_may_stand_where_a_path_does():
+    Path("raw").mkdir()
+    Path("raw/a.csv").write_text("a")
+    flow = Dataflow("net")
+    taken = Set("iTile", SetType.INPUT, [Attribute("RAW", AttributeType.FILE)])
+    flow.add_transformation(Transformation("Tile", [taken]))
+    tile = Task(1, flow, "Tile")
+    tile.add_dataset(DataSet("iTile", [Element([File("raw", "a.csv")])]))
+    tile.end()
+    assert [one.path for one in told(event.Data)] == [str(Path("raw/a.csv"))]
+    assert str(File("raw/a.csv", "a.csv")) == str(File("raw/a.csv", "the raw data")) == "raw/a.csv"
+
+
+def test_a_task_that_failed_by_an_error_keeps_what_the_script_says_of_it():
+    dataflow()
+    train = training()
+    try:
+        raise MemoryError("too big")
+    except MemoryError:
+        train._error = "out of memory in epoch 3"
+        train.end()
+    [done] = [one for one in told(Done) if one.at == "TrainingModel"]
+    assert done.error == ["MemoryError", "too big"]
+    assert [one.errors for one in told(Ran) if one.errors] == ["out of memory in epoch 3"]
+
+
+def test_what_is_said_by_position_or_by_name_is_the_same():
+    flow = Dataflow("net", [Transformation("Tile")])
+    Task(1, flow, "one", "Tile", 0, None, Path("/scratch"), "node07", "done", "").end()
+    Task(
+        1, flow, "two", "Tile", sub_id=0, workspace=Path("/scratch"), resource="node07", output="done", dependency=None
+    ).end()
+    by_position, by_name = told(Ran, "*-one"), told(Ran, "*-two")
+    assert by_position == by_name == [Ran("Tile", "Tile 1.0", "/scratch", "node07"), Ran("Tile", output="done")]
+
+
+def test_a_performance_whose_times_cannot_be_read_is_a_fault_that_says_so(caplog: pytest.LogCaptureFixture):
+    flow = Dataflow("net", [Transformation("Tile")])
+    tile = Task(1, flow, "Tile")
+    tile.add_performance(Performance("yesterday", "today", MethodType.COMPUTATION))
+    tile.end()
+    assert "a time such as 2026-01-31 10:00:00" in caplog.text
+    assert [one.at for one in told(Begin)] == ["Tile"]
+
+
+def test_a_performance_of_any_other_method_is_a_step():
+    flow = Dataflow("net", [Transformation("Tile")])
+    tile = Task(1, flow, "Tile")
+    tile.begin()
+    tile.add_performance(Performance("2026-01-31 10:00:00", "2026-01-31T10:00:01.5", "training"))
+    tile.add_performance(Performance("2026-01-31 10:00:00+01:00", "2026-01-31 09:00:02+00:00"))
+    tile.end()
+    parts = [(one.kind, one.name, one.during) for one in told(Begin)[1:]]
+    assert parts == [("step", "Tile training", "Tile"), ("step", "Tile part", "Tile")]
+    assert [one.s for one in told(Done)[:2]] == [1.5, 2.0]
+
+
+def test_an_extraction_that_fails_is_told_and_the_script_goes_on(monkeypatch: pytest.MonkeyPatch):
+    Path("bin").mkdir()
+    Path("bin/RDE").write_text("#!/bin/sh\nexit 3\n")
+    Path("bin/RDE").chmod(0o755)
+    monkeypatch.setenv("DFANALYZER_DIR", str(Path.cwd()))
+    index = RawDataIndexer(
+        ExtractorCartridge.INDEXING, "cells", ".", "a b.csv", [Attribute("X", AttributeType.TEXT)], "-bin 10"
+    )
+    assert index.get_command_line() == f"{Path.cwd()}/bin/RDE INDEXING:INDEX cells . 'a b.csv' '[X:TEXT]' -bin 10"
+    index.run()  # of no task
+    flow = Dataflow("net", [Transformation("Tile")])
+    tile = Task(1, flow, "Tile")
+    tile.begin()
+    index.run()
+    monkeypatch.setenv("DFANALYZER_DIR", "/nowhere")
+    with pytest.raises(FileNotFoundError):
+        RawDataExtractor(ExtractorCartridge.EXTRACTION, "cut", []).run()
+    tile.end()
+    indexed, extracted, whole = told(Done)
+    assert [(one.kind, one.name) for one in told(Begin)[1:]] == [("indexing", "cells"), ("extraction", "extractor")]
+    assert (indexed.status, indexed.error[0]) == ("FAILED", "CalledProcessError")
+    assert (extracted.status, extracted.error[0], whole.status) == ("FAILED", "FileNotFoundError", "FINISHED")
+
+
+def test_an_adaptation_is_told_by_its_training_and_what_is_said_besides_is_left_out():
+    dataflow()
+    train = training()
+    adapt = Task(2, "net", "Adaptation", dependency=train, workspace="/scratch", output="halved")
+    adapt.add_performance(Performance("2026-01-31 10:00:00", "2026-01-31 10:00:01"))
+    adapt.begin()
+    adapt.add_dataset(DataSet("oAdaptation", [Element([0.0005, "now", 0, 1])]))
+    adapt.end()
+    train.end()
+    assert [one.name for one in told(Ran)] == ["TrainingModel 1"]
+    assert len(told(Adapted)) == 1
 
 
 # ---- errors
@@ -762,6 +1084,9 @@ def test_what_is_no_number_is_a_fault_and_left_out(caplog: pytest.LogCaptureFixt
         (lambda: Element(3), "Element.values takes a list"),
         (lambda: DataSet("d", [3]), "DataSet.elements takes a Element"),
         (lambda: Dataflow(3), "Dataflow.tag takes text"),
+        (lambda: Program("p", 3), "Program.path takes text"),
+        (lambda: Transformation("t").add_program("p"), "Transformation.programs takes a Program"),
+        (lambda: Task(1, Dataflow("n", predefined=True), "Train").add_file("a"), "Task.file takes a File"),
         (lambda: Task(1, 3, "Train"), "the tag of a dataflow"),
         (lambda: Task(1, Dataflow("n", predefined=True), "Train", colour="red"), "nothing by that name"),
         (lambda: Task(1, Dataflow("n", predefined=True), "Train", dependency=3), "a Task or several"),
@@ -811,6 +1136,68 @@ def test_a_specification_is_that_of_the_original():
     said = task.get_specification()
     assert said["sets"] == [{"tag": "otile", "elements": [["3"]]}]
     assert (said["id"], said["status"], said["dataflow"]) == ("7", "READY", "net")
+
+
+def test_what_objects_hold_is_plain_data_by_the_names_of_the_original_and_can_be_set():
+    size = Attribute("SIZE", AttributeType.NUMERIC)
+    held = Set("iTile", SetType.INPUT, [size])
+    tile = Transformation("Tile", [held])
+    flow = Dataflow("Net", transformations=[tile])
+    assert flow.transformations == [{"tag": "tile", "sets": tile.sets}]
+    assert tile.sets == tile.input == [held.get_specification()]
+    assert (tile.output, held.attributes, held.type) == ([], [{"name": "SIZE", "type": "NUMERIC"}], "INPUT")
+    size.name, size.type = "WIDTH", AttributeType.TEXT
+    assert str(size) == "WIDTH:TEXT"
+    tile.sets = [Set("oTile", SetType.OUTPUT, [])]
+    flow.transformations = [tile]
+    assert (flow.transformations[0]["sets"], tile.input) == (tile.output, [])
+    rows_of = DataSet("iTile", [Element([1, 0.5])])
+    assert rows_of.elements == [["1", "0.5"]]
+    one = Element([1])
+    one.values = ["a", 2]
+    assert one.values == ["a", "2"]
+    before = Dependency(["Tile"], [1])
+    before.tags, before.ids = ["Tile", "Count"], [1, 2]
+    assert (before.tags, before.ids) == ([{"tag": "Tile"}, {"tag": "Count"}], [{"id": 1}, {"id": 2}])
+    assert before.pairs == [("tile", "1"), ("count", "2")]
+
+
+def test_programs_extractors_and_performances_are_plain_data_by_the_names_of_the_original():
+    program = Program("tiler.py", "/opt")
+    program.name, program.path, program.transformationTag = "tile.py", "/opt/tile", "tile"
+    assert program.get_specification() == {"name": "tile.py", "path": "/opt/tile", "transformationTag": "tile"}
+    assert program.dataflowTag == ""
+    extractor = Extractor("rows", ExtractorCartridge.EXTRACTION, ExtractorExtension.CSV)
+    extractor.cartridge, extractor.extension = ExtractorCartridge.INDEXING, ExtractorExtension.FASTBIT
+    assert (extractor.cartridge, extractor.extension, extractor.setTag) == ("INDEXING", "FASTBIT", "")
+    took = Performance("2026-01-31 10:00:00", "2026-01-31 10:00:05", MethodType.COMPUTATION)
+    assert took.method is MethodType.COMPUTATION
+    took.method, took.endTime, took.description = MethodType.EXTRACTION, "2026-01-31 10:00:06", "of rows"
+    assert took.get_specification() == {
+        "startTime": "2026-01-31 10:00:00",
+        "endTime": "2026-01-31 10:00:06",
+        "method": "EXTRACTION",
+        "description": "of rows",
+    }
+
+
+def test_a_task_has_its_times_and_its_specification_tells_them():
+    flow = Dataflow("net", [Transformation("Tile")])
+    tile = Task(1, flow, "Tile", resource="node07")
+    assert tile.start_time is None
+    tile.end()
+    said = tile.get_specification()
+    assert said["performances"] == [{"startTime": tile.start_time, "endTime": tile.end_time}]
+    assert (said["resource"], said["status"]) == ("node07", "FINISHED")
+
+
+@pytest.mark.parametrize(("setting", "tag"), [("hyperparameters", "trainingmodel"), ("predefined", "train")])
+def test_predefined_transformations_may_be_declared_afterwards(setting: str, tag: str):
+    flow = Dataflow("net")
+    assert getattr(flow, setting) is False
+    setattr(flow, setting, True)
+    assert getattr(flow, setting) is True
+    assert tag in {one["tag"] for one in flow.transformations}
 
 
 def test_layers_are_one_network_however_they_are_told():

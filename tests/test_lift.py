@@ -667,3 +667,54 @@ def test_what_layers_tell_is_a_network_with_exact_values(home: Path):
     of = """SELECT ?v { ?l rdfs:label 'conv' ; provml:hasParameter ?p .
       ?p prov:value ?v ; prov:wasDerivedFrom/rdfs:label 'kernel' }"""
     assert len(rows(store, of)) == 1
+
+
+# ---- where steps ran
+
+
+def test_where_a_step_ran_and_what_it_wrote_are_told_of_its_execution(home: Path):
+    with record(home) as run, run.step("tile") as step:
+        step.ran(name="tile 3", where="/scratch", on="node07", output="done\n", errors="slow")
+    found = rows(
+        lift_all(home),
+        """SELECT ?name ?where ?on ?output ?errors { ?s provlake:standardOutput ?output ; rdfs:label ?name ;
+           provlake:standardError ?errors ; prov:atLocation ?l ; prov:wasAssociatedWith ?e .
+           ?l a prov:Location ; rdfs:label ?where . ?e a provlake:ExecutionEnvironment ; rdfs:label ?on }""",
+    )
+    assert found == [("tile 3", "/scratch", "node07", "done\n", "slow")]
+
+
+def test_of_an_output_that_is_said_twice_the_first_is_kept_and_the_other_complained_of(home: Path):
+    with record(home) as run, run.step("tile") as step:
+        step.ran(output="one")
+        step.ran(output="two", errors="slow")
+    with Store(home) as store:
+        found = store.query("SELECT ?o ?e { ?s provlake:standardOutput ?o ; provlake:standardError ?e }")
+        assert [tuple(row) for row in found.rows] == [("one", "slow")]
+        [problem] = store.problems
+    assert "the standard output of tile was said twice" in str(problem)
+
+
+def test_implementations_of_one_name_in_two_places_are_two(home: Path):
+    with record(home) as run, run.step("tile") as step:
+        step.implemented_by("main.py")
+        for where in ("/a", "/b"):
+            run.tell(event.Implementation(step.at, "main.py", where=where))
+    found = rows(
+        lift_all(home),
+        """SELECT DISTINCT ?i ?where { ?i a provml:Implementation OPTIONAL { ?i prov:atLocation/rdfs:label ?where } }
+           ORDER BY ?where""",
+    )
+    assert [row[1] for row in found] == [None, "/a", "/b"]
+
+
+def test_a_step_during_another_was_informed_by_it(home: Path):
+    with record(home) as run, run.step("tile") as step:
+        run.tell(event.Begin("part", "computation", 2e9, "part", during=step.at))
+        run.tell(event.Done("part", 2e9 + 1, 1.0))
+    found = rows(
+        lift_all(home),
+        """SELECT ?whole ?tag { ?p prov:wasInformedBy/provlake:wasDerivedFromDataTransformation/rdfs:label ?whole ;
+           provlake:wasDerivedFromDataTransformation/provlake:tag ?tag }""",
+    )
+    assert found == [("tile", "Computation")]

@@ -40,6 +40,7 @@ EPOCHS = st.fixed_dictionaries(
         "late": MEASURES,
     }
 )
+SURROUNDINGS = st.dictionaries(st.sampled_from(["name", "where", "on", "output", "errors"]), st.text(max_size=8))
 STEPS = st.fixed_dictionaries(
     {
         "verb": st.sampled_from(["curation", "preparation", "filter", "split", "extraction", "step"]),
@@ -49,6 +50,7 @@ STEPS = st.fixed_dictionaries(
         "more": VALUES,
         "produced": st.none() | st.tuples(CONTENTS, st.sampled_from(["dataset", "features", "model"])),
         "measured": MEASURES,
+        "ran": SURROUNDINGS,
         "ends": st.booleans(),
     }
 )
@@ -98,6 +100,7 @@ def _step(run: Recorder, told: dict[str, Any]) -> None:
     step = getattr(run, told["verb"])(told["name"], using=using, **told["values"])
     step.parameters(**told["more"])
     step.measured(**told["measured"])
+    step.ran(**told["ran"])
     if told["produced"] is not None:
         content, kind = told["produced"]
         step.produced(content, kind=kind, name=f"{kind}/1", shape=3)

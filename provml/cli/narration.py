@@ -121,8 +121,14 @@ class Narrator:
 
     def implementation(self, what: event.Implementation) -> str:
         software = " ".join(part for part in (what.software, what.version) if part)
-        parts = [f"by {what.name}", what.algorithm, software, values(what.values)]
+        where = what.where and f"in {what.where}"
+        parts = [f"by {what.name}", where, what.algorithm, software, values(what.values)]
         return _joined([self.place(what.at), *parts])
+
+    def ran(self, what: event.Ran) -> str:
+        where = [what.name and f"is {what.name}", what.where and f"in {what.where}", what.on and f"on {what.on}"]
+        wrote = (what.output or what.errors) and f"wrote {what.output or what.errors}"[:300]
+        return _joined([self.place(what.at), *where, wrote])
 
     def layers(self, what: event.Layers) -> str:
         return f"{what.at} has {len(what.layers)} layer{'s'[: len(what.layers) != 1]}"
@@ -153,6 +159,7 @@ TELLERS: dict[type, Callable[[Narrator, Any], str]] = {
     event.Parameter: Narrator.parameters,
     event.Adapted: Narrator.adapted,
     event.Implementation: Narrator.implementation,
+    event.Ran: Narrator.ran,
     event.Layers: Narrator.layers,
     event.Fault: Narrator.fault,
     event.End: Narrator.end,

@@ -8,6 +8,7 @@ from provml import event, vocab
 from provml.errors import NotAnIRI
 from provml.event import LEARNING
 from provml.lift import name
+from provml.lift.environment import location
 from provml.lift.state import Known
 from provml.rdf.exact import decode_value
 from provml.values import IRI
@@ -175,7 +176,8 @@ def implementation(lifter: Lifter, what: event.Implementation) -> None:
             name.shared("software", what.software, *([what.version] if what.version else [])),
             lambda iri: vocab.Software(iri, label=what.software, software_version=what.version or None),
         )
-    iri = IRI(f"{lifter.run}#implementation/{name.slug(what.name)}")
+    own = name.slug(f"{what.name} {what.where}")  # two of one name may lie in two places
+    iri = IRI(f"{lifter.run}#implementation/{own}")
     made = []
     for title, value in what.values.items():
         made.append(IRI(f"{iri}/{name.slug(title)}"))
@@ -188,6 +190,7 @@ def implementation(lifter: Lifter, what: event.Implementation) -> None:
             implements_algorithm=algorithm,
             is_part_of_software=software,
             has_implementation_characteristic=made,
+            at_location=location(lifter, what.where) if what.where else None,
         )
     )
     lifter.tell(lifter.execution(what.at, was_associated_with=iri))

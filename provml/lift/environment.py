@@ -1,4 +1,4 @@
-"""Where a run runs, as things: the machine, the process, its software, and the seeds that were in force."""
+"""Where a run and its steps run, as things: the machine, the process, its software, the seeds that were in force."""
 
 from __future__ import annotations
 
@@ -37,6 +37,32 @@ def environment(lifter: Lifter, what: event.Environment) -> None:
             used=[_seed(lifter, title, seed) for title, seed in what.seeds.items()],
         )
     )
+
+
+def ran(lifter: Lifter, what: event.Ran) -> None:
+    """Take in where a stage or a step ran, and what it wrote: of each stream what was said first."""
+    place = lifter.place(what.at)
+    said: dict[str, Any] = {"label": what.name or None}
+    if what.where:
+        said["at_location"] = location(lifter, what.where)
+    if what.on:
+        said["was_associated_with"] = lifter.plan.once(
+            IRI(f"{lifter.run}#resource/{name.slug(what.on)}"),
+            lambda iri: vocab.ExecutionEnvironment(iri, label=what.on),
+        )
+    for stream, text in (("standard_output", what.output), ("standard_error", what.errors)):
+        if text and place.counts.setdefault(stream, 0):
+            lifter.complaints.append(f"the {stream.replace('_', ' ')} of {what.at} was said twice; the first is kept")
+        elif text:
+            place.counts[stream] = 1
+            said[stream] = text
+    lifter.tell(lifter.execution(what.at, **said))
+
+
+def location(lifter: Lifter, path: str) -> IRI:
+    """A folder or a file as a place: the run's own, since another machine has another of that path."""
+    iri = IRI(f"{lifter.run}#location/{name.slug(path)}")
+    return lifter.plan.once(iri, lambda iri: vocab.Location(iri, label=path))
 
 
 def _seed(lifter: Lifter, title: str, seed: int) -> IRI:

@@ -269,13 +269,13 @@ class Lifter:
         self._batch_homes.pop(at, None)
         if rest:
             said: dict[str, Any] = {"hyperparameter_in_force": [IRI(iri) for iri in stage.in_force.values()]}
-            if what.during:
-                said["was_informed_by"] = self.node(self.place(what.during))
         else:
             used = [artifact.entity(self, ref) for ref in what.using]
             said = {"used": used, "was_associated_with": self.persona(what.by)}
             if what.kind in LEARNING:
                 said["aimed_at_model"] = self.plan.model()
+        if what.during:
+            said["was_informed_by"] = self.node(self.place(what.during))
         self.tell(self.execution(at, started_at_time=name.moment(what.t), **said))
         if what.values:
             self.parameters(at, what.values)
@@ -351,6 +351,7 @@ HANDLERS: dict[type[msgspec.Struct], Callable[[Lifter, Any], None]] = {
     event.Parameter: Lifter.more_parameters,
     event.Adapted: adaptation.adapted,
     event.Implementation: artifact.implementation,
+    event.Ran: environment.ran,
     event.Layers: network.layers,
     event.Fault: Lifter.fault,
     event.End: Lifter.run_ended,

@@ -18,6 +18,8 @@ from provml.compat.dfa_lib_python.file import File
 from provml.compat.dfa_lib_python.method_type import MethodType
 from provml.compat.dfa_lib_python.performance import Performance
 from provml.compat.dfa_lib_python.program import Program
+from provml.compat.dfa_lib_python.raw_data_extractor import RawDataExtractor
+from provml.compat.dfa_lib_python.raw_data_indexer import RawDataIndexer
 from provml.compat.dfa_lib_python.set import Set
 from provml.compat.dfa_lib_python.set_type import SetType
 from provml.compat.dfa_lib_python.task import Task
@@ -38,6 +40,8 @@ __all__ = [
     "MethodType",
     "Performance",
     "Program",
+    "RawDataExtractor",
+    "RawDataIndexer",
     "Set",
     "SetType",
     "Task",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from provml.compat.dfa_lib_python.attribute_type import AttributeType
-from provml.compat.dfa_lib_python.provenance_object import ProvenanceObject, expect
+from provml.compat.dfa_lib_python.ProvenanceObject import ProvenanceObject, expect
 
 
 class Attribute(ProvenanceObject):
@@ -15,17 +15,28 @@ class Attribute(ProvenanceObject):
 
     def __init__(self, tag: str, type: AttributeType) -> None:
         super().__init__(tag)
-        self.kind = expect(self, "type", type, AttributeType)
+        self.type = type
 
     @property
     def name(self) -> str:
         """Its name, as it was written."""
         return self.tag
 
+    @name.setter
+    def name(self, name: str) -> None:
+        self._call(expect(self, "name", name, str))
+
     @property
     def type(self) -> str:
         """The name of its type."""
         return str(self.kind.value)
 
+    @type.setter
+    def type(self, type: AttributeType) -> None:
+        self.kind = expect(self, "type", type, AttributeType)
+
     def _said(self) -> dict[str, Any]:
         return {"name": self.name, "type": self.type}
+
+    def __repr__(self) -> str:
+        return f"{self.name}:{self.type}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from provml.compat.dfa_lib_python.element import Element
-from provml.compat.dfa_lib_python.provenance_object import ProvenanceObject, expect_all
+from provml.compat.dfa_lib_python.ProvenanceObject import ProvenanceObject, expect_all
 
 
 class DataSet(ProvenanceObject):
@@ -13,7 +13,16 @@ class DataSet(ProvenanceObject):
 
     def __init__(self, tag: str, elements: list[Element]) -> None:
         super().__init__(tag)
-        self.elements: list[Element] = expect_all(self, "elements", elements, Element)
+        self.elements = elements
+
+    @property
+    def elements(self) -> list[list[str]]:
+        """The rows as text; what is recorded are the values themselves."""
+        return [one.values for one in self.rows]
+
+    @elements.setter
+    def elements(self, elements: list[Element]) -> None:
+        self.rows: list[Element] = expect_all(self, "elements", elements, Element)
 
     def _said(self) -> dict[str, Any]:
-        return {"tag": self._tag, "elements": [one.values for one in self.elements]}
+        return {"tag": self._tag, "elements": self.elements}

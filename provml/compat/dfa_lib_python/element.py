@@ -11,12 +11,16 @@ class Element:
     """A row: values in the order of the set's attributes."""
 
     def __init__(self, values: list[Any]) -> None:
-        if not isinstance(values, (list, tuple)):
-            advice = "Give a list, as in Element([0.1, 3])."
-            raise WrongType("Element", "values", values, "a list of values", advice)
-        self.held = list(values)
+        self.values = values
 
     @property
     def values(self) -> list[str]:
         """The values as text; what is recorded are the values themselves."""
         return [str(value) for value in self.held]
+
+    @values.setter
+    def values(self, values: list[Any]) -> None:
+        if not isinstance(values, (list, tuple)):
+            advice = "Give a list, as in Element([0.1, 3])."
+            raise WrongType("Element", "values", values, "a list of values", advice)
+        self.held = list(values)

@@ -13,6 +13,7 @@ from provml.compat.dfa_lib_python.attribute_type import AttributeType
 from provml.compat.dfa_lib_python.extractor import Extractor
 from provml.compat.dfa_lib_python.extractor_cartridge import ExtractorCartridge
 from provml.compat.dfa_lib_python.extractor_extension import ExtractorExtension
+from provml.compat.dfa_lib_python.program import Program
 from provml.compat.dfa_lib_python.set import Set
 from provml.compat.dfa_lib_python.set_type import SetType
 from provml.compat.dfa_lib_python.transformation import Transformation
@@ -50,7 +51,9 @@ def kept(tag: str) -> dict[str, Any] | None:
 
 def transformation(said: dict[str, Any]) -> Transformation:
     """A transformation as it was kept."""
-    return Transformation(said["tag"], [_set(one) for one in said.get("sets", [])])
+    made = Transformation(said["tag"], [_set(one) for one in said.get("sets", [])])
+    made.programs = [Program(one["name"], one["path"]) for one in said.get("programs", [])]
+    return made
 
 
 def _set(said: dict[str, Any]) -> Set:

@@ -12,8 +12,11 @@ from provml import workflow as flow
 from provml.compat.dfa_lib_python.attribute import Attribute
 from provml.compat.dfa_lib_python.attribute_type import AttributeType
 from provml.compat.dfa_lib_python.dataflow import Dataflow
+from provml.compat.dfa_lib_python.extractor import Extractor
+from provml.compat.dfa_lib_python.extractor_cartridge import ExtractorCartridge
 from provml.compat.dfa_lib_python.row import BOOKKEEPING, FILES
 from provml.compat.dfa_lib_python.set import Set
+from provml.compat.dfa_lib_python.set_type import SetType
 from provml.compat.dfa_lib_python.transformation import Transformation
 from provml.event import LEARNING
 
@@ -51,9 +54,16 @@ def is_layer(names: Collection[str]) -> bool:
 def workflow(dataflow: Dataflow) -> dict[str, Any]:
     """The workflow that a dataflow declares, as an event holds it. Adaptations come with what they change."""
     made = flow.Workflow(dataflow.tag)
-    for one in dataflow.transformations:
+    steps = dataflow.merged()
+    for one in steps:
         if kind_of(one.tag) != "adaptation":
             made.transformations[one.tag] = _step(made, one)
+    for held in (held for one in steps for held in one.held if not held.dependency):
+        for extractor in held.readers:
+            taken = extractor.tag in made.transformations
+            made.transformations[f"{extractor.tag} ({held.tag})" if taken else extractor.tag] = _extraction(
+                made, held, extractor
+            )
     made.version = flow.content_version(made)
     said: dict[str, Any] = msgspec.to_builtins(made)
     return said
@@ -61,8 +71,8 @@ def workflow(dataflow: Dataflow) -> dict[str, Any]:
 
 def _step(made: flow.Workflow, one: Transformation) -> flow.Transformation:
     kind = kind_of(one.tag)
-    inputs = {key for held in one.input for key in _inputs(made, kind, held)}
-    outputs = {key for held in one.output for key in _outputs(made, kind, held)}
+    inputs = {key for held in one.on(SetType.INPUT) for key in _inputs(made, kind, held)}
+    outputs = {key for held in one.on(SetType.OUTPUT) for key in _outputs(made, kind, held)}
     if kind == "training":
         outputs.add(_declare(made, made.name, "model"))
     elif kind == "evaluation":
@@ -70,26 +80,34 @@ def _step(made: flow.Workflow, one: Transformation) -> flow.Transformation:
     return flow.Transformation(kind, inputs=sorted(inputs), outputs=sorted(outputs))
 
 
+def _extraction(made: flow.Workflow, held: Set, extractor: Extractor) -> flow.Transformation:
+    """What gets the rows of a set out of its files."""
+    files = sorted(_declare(made, one.name.lower(), "dataset") for one in held.columns if one.kind in FILES)
+    kind = "extraction" if extractor.does is ExtractorCartridge.EXTRACTION else "step"
+    said = f"{extractor.cartridge.lower()} ({extractor.extension})"
+    return flow.Transformation(kind, said, inputs=files, outputs=[_declare(made, held._tag, "dataset")])
+
+
 def _inputs(made: flow.Workflow, kind: str, held: Set) -> list[str]:
     """Files are data, all else parameters; of what another gives out, what that gives out as data."""
     if held.dependency:
-        files = [one.name.lower() for one in held.attributes if one.kind in FILES and "model" not in one.name.lower()]
+        files = [one.name.lower() for one in held.columns if one.kind in FILES and "model" not in one.name.lower()]
         return [_declare(made, name, "dataset") for name in files]
-    if kind == "training" and is_layer([one.name.lower() for one in held.attributes]):
+    if kind == "training" and is_layer([one.name.lower() for one in held.columns]):
         return []
     of = "hyperparameter" if kind in LEARNING else "parameter"
     return [
         _declare(made, _title(one, kind), "dataset" if one.kind in FILES else of, TYPES.get(one.kind))
-        for one in held.attributes
+        for one in held.columns
         if not BOOKKEEPING.fullmatch(one.name.lower())
     ]
 
 
 def _outputs(made: flow.Workflow, kind: str, held: Set) -> list[str]:
     """Files are data, numbers of learning are measures; the rows of any other set are data."""
-    files = [one.name.lower() for one in held.attributes if one.kind in FILES]
+    files = [one.name.lower() for one in held.columns if one.kind in FILES]
     if kind in LEARNING:
-        numbers = [one.name.lower() for one in held.attributes if one.kind is AttributeType.NUMERIC]
+        numbers = [one.name.lower() for one in held.columns if one.kind is AttributeType.NUMERIC]
         measures = {measure_of(name) for name in numbers if name not in OF_EPOCHS}
         data = [] if kind == "training" else files
         found = [_declare(made, name, "measure", "double") for name in sorted(measures)]

@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 def row(run: Recorder, the_set: Set, element: Element) -> Row:
     """An element by the attributes of its set. What does not fit is a fault; what fits is kept."""
-    attributes, held = the_set.attributes, element.held
+    attributes, held = the_set.columns, element.held
     if len(held) != len(attributes):
         wanted = f"{len(attributes)} values for {the_set.tag} ({', '.join(one.name for one in attributes)})"
         run.fault(WrongValue("Element", "values", held, wanted, "Give one value for each attribute, in their order."))

@@ -10,24 +10,31 @@ from typing import Any
 from provml.compat.dfa_lib_python.dataset import DataSet
 from provml.compat.dfa_lib_python.element import Element
 from provml.compat.dfa_lib_python.execution import Execution, Key
+from provml.compat.dfa_lib_python.file import File
+from provml.compat.dfa_lib_python.method_type import MethodType
+from provml.compat.dfa_lib_python.performance import Performance
 from provml.compat.dfa_lib_python.plan import is_layer, kind_of, measure_of
 from provml.compat.dfa_lib_python.row import Row, as_seconds, row
 from provml.compat.dfa_lib_python.set import Set
 from provml.compat.dfa_lib_python.set_type import SetType
 from provml.compat.dfa_lib_python.transformation import Transformation
 from provml.content import Data
-from provml.event import Produced
+from provml.event import Begin, Done, Implementation, Produced, Ran
+from provml.process import ending
 from provml.sections import Stage, Step
 
 CLOSE = 1e-6
 """How much a rate must change to have changed: some scripts give floats of 32 bits."""
 RATES = ("lrate", "lr", "learningrate")
 FILTERS = ("filter_name", "filter_type", "filter")
+PARTS = tuple(one.value.lower() for one in MethodType)
+"""The kinds of work that a part of a task may be."""
 ROLES = (("train", "training"), ("val", "validation"), ("test", "test"))
 
 
 class Telling:
-    """A task that is told as a step; `made` is the data that it gave out, with the tag of the set."""
+    """A task that is told as a step; `made` is the data that it gave out, with the tag of the set, and `at` its place,
+    which one that is no step of its own has not."""
 
     def __init__(self, execution: Execution, transformation: Transformation, before: list[Key]) -> None:
         self.execution = execution
@@ -38,6 +45,10 @@ class Telling:
         self.made: list[tuple[str, Data]] = []
         self.is_done = False
         self.step = self.begin(self.given())
+        self.began = time.time()
+        self.at = "" if self.kind == "adaptation" else self.step.at
+        for program in transformation.programs if self.at else ():
+            self.run.tell(Implementation(self.at, program.name, where=program.path))
 
     def begin(self, using: list[Data]) -> Step:
         """Begin the step."""
@@ -45,19 +56,55 @@ class Telling:
 
     def given(self) -> list[Data]:
         """What the tasks before gave out and this one takes in: the sets that it declares, or else all of theirs."""
-        wanted = {one._tag for one in self.transformation.input}
-        tasks = [self.execution.tasks[key] for key in self.before if key in self.execution.tasks]
+        wanted = {one._tag for one in self.transformation.on(SetType.INPUT)}
+        tasks = self.execution.those(self.before)
         found = [(tag, data) for task in tasks for tag, data in task.made if data.kind != "model"]
         return [data for tag, data in found if tag in wanted] or [data for _, data in found]
 
     def row(self, dataset: DataSet, element: Element) -> None:
         """Tell a row. What goes wrong in here is a fault of capture, and the script goes on."""
         try:
-            the_set = next(one for one in self.transformation.sets if one._tag == dataset._tag)
+            the_set = next(one for one in self.transformation.held if one._tag == dataset._tag)
             held = row(self.run, the_set, element)
             (self.took if the_set.side is SetType.INPUT else self.gave)(the_set, held)
         except Exception as error:
             self.run.fault(error)
+
+    def ran(self, **said: str) -> None:
+        """What is said of it besides: what it is called, where it ran, what it wrote."""
+        if self.at and any(said.values()):
+            self.step.ran(**said)
+
+    def file(self, file: File, *, is_made: bool) -> None:
+        """A file that it used, or made."""
+        if self.at:
+            data = self.run.refer("dataset", file, "", file.name, (), "", "", {})
+            if not is_made:
+                self.step.used(data)
+            elif data.ref:  # of no set, so that it does not go on to the tasks after this
+                self.run.tell(Produced(self.at, data.ref))
+
+    def performed(self, performance: Performance) -> None:
+        """How long a part of it took. Times of scripts are of whole seconds, so that one may seem to be before it."""
+        try:
+            began, ended = performance.seconds
+            if 0 < self.began - began < 1:
+                began, ended = self.began, max(self.began, ended)
+            kind = performance.kind.lower() or "part"
+            self.part(kind, f"{self.transformation.tag} {kind}", began, ended, said=performance.description)
+        except Exception as error:
+            self.run.fault(error)
+
+    def part(
+        self, kind: str, title: str, began: float, ended: float, error: BaseException | None = None, said: str = ""
+    ) -> None:
+        """A part of it: a step that ran while it did."""
+        if self.at:
+            at = self.run.place(title)
+            self.run.tell(Begin(at, kind if kind in PARTS else "step", began, title, during=self.at))
+            if said:
+                self.run.tell(Ran(at, said))
+            self.run.tell(Done(at, ended, ended - began, *ending(error)))
 
     def took(self, the_set: Set, held: Row) -> None:
         """It took a row in: files are data that it used, all else are parameters."""
@@ -68,9 +115,9 @@ class Telling:
     def gave(self, the_set: Set, held: Row) -> None:
         """It gave a row out: each file is data; a row without files is data that is known by its values."""
         for name, path in held.files.items():
-            self.produced(the_set, self.data(the_set, name, path, held.values))
+            self.produced(the_set._tag, self.data(the_set, name, path, held.values))
         if not held.files and held.values:
-            self.produced(the_set, self.data(the_set, the_set._tag, None, held.values))
+            self.produced(the_set._tag, self.data(the_set, the_set._tag, None, held.values))
 
     def data(self, the_set: Set, name: str, source: Any, values: dict[str, Any] | None = None) -> Data:
         """Data by the name of its attribute, with the role that the names tell."""
@@ -80,11 +127,11 @@ class Telling:
         )
         return self.run.refer("dataset", source, role, name, (), "", "", values or {})
 
-    def produced(self, the_set: Set, data: Data) -> None:
-        """It made this data."""
+    def produced(self, tag: str, data: Data, values: dict[str, Any] | None = None) -> None:
+        """It made this data, which is of the set that has this tag."""
         if data.ref:
-            self.run.tell(Produced(self.step.at, data.ref))
-            self.made.append((the_set._tag, data))
+            self.run.tell(Produced(self.step.at, data.ref, self.run.values(values or {})))
+            self.made.append((tag, data))
 
     def done(self, error: BaseException | None) -> None:
         """It ended."""
@@ -120,7 +167,7 @@ class Filter(Telling):
     def done(self, error: BaseException | None) -> None:
         if error is None and not self.made:
             made = self.run.refer("dataset", None, "", f"{self.source}-filtered", (), "", "", {})
-            self.produced(Set("filtered", SetType.OUTPUT, []), made)
+            self.produced("filtered", made)
         super().done(error)
 
 
@@ -139,7 +186,7 @@ class Learning(Telling):
 
     def gave(self, the_set: Set, held: Row) -> None:
         for name, path in held.files.items():
-            self.produced(the_set, self.data(the_set, name, path))
+            self.produced(the_set._tag, self.data(the_set, name, path))
         numbers = {name: value for name, value in held.values.items() if is_number(value) and name != "epoch"}
         self.step.measured(**{measure_of(name): value for name, value in numbers.items()})
         self.step.parameters(**{name: value for name, value in held.values.items() if name not in numbers})
@@ -154,7 +201,7 @@ class Training(Learning):
         self.ended = time.perf_counter()
         self.layers: list[dict[str, Any]] = []
         if not using:  # filters come before a training, though the originals do not say so
-            filters = [task for task in self.execution.tasks.values() if task.kind == "filter"]
+            filters = [task for task in self.execution.those(self.execution.tasks) if task.kind == "filter"]
             using = [data for _, data in filters[-1].made] if filters else []
         self.has_data = bool(using)
         return Stage(self.run, "training", self.transformation.tag, using, {})
@@ -168,6 +215,10 @@ class Training(Learning):
         self.in_force |= values
         self.has_data = self.has_data or bool(held.files)
         super().took(the_set, held)
+
+    def file(self, file: File, *, is_made: bool) -> None:
+        self.has_data = self.has_data or not is_made
+        super().file(file, is_made=is_made)
 
     def layer(self, values: dict[str, Any]) -> dict[str, Any]:
         """A layer has a name, and one setting: the kind of it and its value."""
@@ -192,9 +243,7 @@ class Training(Learning):
         elif held.files:
             for path in held.files.values():
                 made = self.run.refer("model", path, "", self.run.model, (), "", "", {})
-                if made.ref:
-                    self.run.tell(Produced(self.step.at, made.ref, self.run.values(values)))
-                    self.made.append((the_set._tag, made))
+                self.produced(the_set._tag, made, values)
         else:
             super().gave(the_set, held)
 
@@ -277,9 +326,8 @@ def telling_of(execution: Execution, transformation: Transformation, before: lis
 
 def latest_training(execution: Execution, before: list[Key]) -> Training | None:
     """The training that a task comes after, or else the last that began."""
-    tasks = [execution.tasks[key] for key in before if key in execution.tasks]
-    found = [task for task in tasks if isinstance(task, Training)]
-    found = found or [task for task in execution.tasks.values() if isinstance(task, Training)]
+    found = [task for task in execution.those(before) if isinstance(task, Training)]
+    found = found or [task for task in execution.those(execution.tasks) if isinstance(task, Training)]
     return found[-1] if found else None
 
 

@@ -5,37 +5,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from provml.compat.dfa_lib_python.provenance_object import ProvenanceObject, expect, expect_all
+from provml.compat.dfa_lib_python.program import Program
+from provml.compat.dfa_lib_python.ProvenanceObject import ProvenanceObject, expect, expect_all, specifications
 from provml.compat.dfa_lib_python.set import Set
 from provml.compat.dfa_lib_python.set_type import SetType
 from provml.errors import WrongValue
 
 
 class Transformation(ProvenanceObject):
-    """A step of a dataflow."""
+    """A step of a dataflow. `held` are its sets; by the names of the originals they are plain data."""
 
     def __init__(self, tag: str, sets: Sequence[Set] = ()) -> None:
         super().__init__(tag)
-        self.sets: list[Set] = []
-        self.set_sets(sets)
+        self.programs: list[Program] = []
+        self.sets = sets
 
     @property
-    def input(self) -> list[Set]:
-        """The sets that it takes in."""
-        return [one for one in self.sets if one.side is SetType.INPUT]
+    def sets(self) -> list[dict[str, Any]]:
+        """The sets as plain data."""
+        return specifications(self.held)
+
+    @sets.setter
+    def sets(self, sets: Sequence[Set]) -> None:
+        self.held: list[Set] = []
+        self.set_sets(sets)
+
+    def on(self, side: SetType) -> list[Set]:
+        """The sets on one of its sides."""
+        return [one for one in self.held if one.side is side]
+
+    @property
+    def input(self) -> list[dict[str, Any]]:
+        """The sets that it takes in, as plain data."""
+        return specifications(self.on(SetType.INPUT))
 
     @input.setter
     def input(self, sets: Sequence[Set]) -> None:
-        self.sets = [*self.output, *self._of(SetType.INPUT, sets)]
+        self.held = [*self.on(SetType.OUTPUT), *self._of(SetType.INPUT, sets)]
 
     @property
-    def output(self) -> list[Set]:
-        """The sets that it gives out."""
-        return [one for one in self.sets if one.side is SetType.OUTPUT]
+    def output(self) -> list[dict[str, Any]]:
+        """The sets that it gives out, as plain data."""
+        return specifications(self.on(SetType.OUTPUT))
 
     @output.setter
     def output(self, sets: Sequence[Set]) -> None:
-        self.sets = [*self.input, *self._of(SetType.OUTPUT, sets)]
+        self.held = [*self.on(SetType.INPUT), *self._of(SetType.OUTPUT, sets)]
 
     def _of(self, side: SetType, sets: Sequence[Set]) -> list[Set]:
         for one in expect_all(self, side.value.lower(), sets, Set):
@@ -46,11 +61,15 @@ class Transformation(ProvenanceObject):
 
     def set_sets(self, sets: Sequence[Set]) -> None:
         """Add several sets."""
-        self.sets += [one.as_it_is() for one in expect_all(self, "sets", sets, Set)]
+        self.held += [one.as_it_is() for one in expect_all(self, "sets", sets, Set)]
 
     def add_set(self, set: Set) -> None:
         """Add a set."""
-        self.sets.append(expect(self, "sets", set, Set).as_it_is())
+        self.held.append(expect(self, "sets", set, Set).as_it_is())
+
+    def add_program(self, program: Program) -> None:
+        """Say which program carries it out, which the originals have no call for."""
+        self.programs.append(expect(self, "programs", program, Program))
 
     def _said(self) -> dict[str, Any]:
-        return {"tag": self._tag, "sets": [one.get_specification() for one in self.sets]}
+        return {"tag": self._tag, "sets": self.sets, "programs": specifications(self.programs)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from provml.errors import WrongType
@@ -11,7 +12,10 @@ class ProvenanceObject:
     """An object with a tag; tags are compared without regard to case."""
 
     def __init__(self, tag: str) -> None:
-        self.tag: str = expect(self, "tag", tag, str)
+        self._call(expect(self, "tag", tag, str))
+
+    def _call(self, tag: str) -> None:
+        self.tag = tag
         self._tag = tag.lower()
 
     def get_specification(self) -> dict[str, Any]:
@@ -23,6 +27,11 @@ class ProvenanceObject:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.tag}>"
+
+
+def specifications(held: Iterable[ProvenanceObject]) -> list[dict[str, Any]]:
+    """Several of them as plain data."""
+    return [one.get_specification() for one in held]
 
 
 def expect(owner: object, field: str, value: Any, cls: type[Any]) -> Any:

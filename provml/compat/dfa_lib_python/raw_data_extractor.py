@@ -1,0 +1,16 @@
+"""An extraction of values from raw data by a command."""
+
+from __future__ import annotations
+
+from provml.compat.dfa_lib_python.attribute import Attribute
+from provml.compat.dfa_lib_python.extractor_cartridge import ExtractorCartridge
+from provml.compat.dfa_lib_python.raw_data import RawData
+
+
+class RawDataExtractor(RawData):
+    """Values got out of raw data by a command line of the script's own."""
+
+    method = "EXTRACT"
+
+    def __init__(self, cartridge: ExtractorCartridge, command_line: str, attributes: list[Attribute]) -> None:
+        super().__init__(cartridge, "extractor", ".", command_line, attributes, "")
