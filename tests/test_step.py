@@ -109,10 +109,8 @@ def test_lineage_goes_through_functions_by_the_content_of_their_files(run: Recor
     run.finish()
     with provml.open() as store:
         rows = store.query(
-            """SELECT ?name {
-                 ?data provlake:path "test.csv" ; ^prov:specializationOf/(prov:wasGeneratedBy/prov:used)+ ?origin .
-                 ?origin prov:specializationOf?/provlake:path ?name
-               } ORDER BY ?name"""
+            """SELECT ?name { ?made provlake:path "test.csv" ; (prov:wasGeneratedBy/prov:used)+ ?origin .
+               ?origin provlake:path ?name } ORDER BY ?name"""
         ).rows
     assert [row[0] for row in rows] == ["clean.csv", "raw.csv"]
 

@@ -65,9 +65,9 @@ DATASETS = f"""SELECT ?data ?name ?at ?did ?role ?size ?sha256 ?path WHERE {{
   $run provlake:wasDerivedFromWorkflow ?plan .
   FILTER (STRSTARTS(STR(?attribute), CONCAT(STR(?plan), "/")))
   FILTER NOT EXISTS {{ ?data a provml:Model }}
-  OPTIONAL {{ ?data prov:specializationOf?/provlake:sizeBytes ?size }}
-  OPTIONAL {{ ?data prov:specializationOf?/provlake:sha256 ?sha256 }}
-  OPTIONAL {{ ?data prov:specializationOf?/provlake:path ?path }}
+  OPTIONAL {{ ?data provlake:sizeBytes ?size }}
+  OPTIONAL {{ ?data provlake:sha256 ?sha256 }}
+  OPTIONAL {{ ?data provlake:path ?path }}
   OPTIONAL {{ ?at prov:startedAtTime ?started }}
 }} ORDER BY ?started ?name"""
 

@@ -31,12 +31,10 @@ def data(lifter: Lifter, what: event.Data) -> None:
         base = str(name.data(lifter.run, what.ref, "" if "@" in what.ref else lifter.state.own))
         known = lifter.state.refs[what.ref] = Known(what.kind, what.name, base, base)
     known.kind, known.name = what.kind, what.name
-    said: dict[str, Any] = {
-        "sha256": what.sha256 or None,
-        "size_bytes": what.size if what.size >= 0 else None,
-        "path": what.path or None,
-        "about": list(_concepts(lifter, what.about)),
-    }
+    if what.path and what.path not in known.paths:
+        known.paths.append(what.path)
+    known.sha256, known.size = what.sha256, what.size
+    said: dict[str, Any] = {**_identity(known), "path": what.path or None, "about": list(_concepts(lifter, what.about))}
     if what.media and _is_new(known, "media", what.media) == 1:
         said["media_type"] = what.media
     if what.store:
@@ -49,6 +47,10 @@ def data(lifter: Lifter, what: event.Data) -> None:
     elif what.kind != "model":
         said["has_dataset_characteristic_value"] = held
     lifter.tell(_thing(lifter, known, IRI(known.base), **said))
+
+
+def _identity(known: Known) -> dict[str, Any]:
+    return {"sha256": known.sha256 or None, "size_bytes": known.size if known.size >= 0 else None}
 
 
 def _thing(lifter: Lifter, known: Known, iri: IRI, **said: Any) -> vocab.DataReference:
@@ -144,6 +146,8 @@ def produced(lifter: Lifter, what: event.Produced) -> None:
         head = f"{lifter.run}/data/{name.slug(what.ref)}{lifter.state.own}" if is_shared else known.base
         known.iri = f"{head}{again}"
         said["specialization_of"] = IRI(known.base)
+        if is_shared:  # what is true of the content is true of it
+            said |= {**_identity(known), "path": known.paths}
     iri = IRI(known.iri)
     stage_at, _, index = what.at.partition("/")
     if known.kind == "model" and lifter.place(stage_at).counts.get("network"):

@@ -13,7 +13,7 @@ from provml.event import LEARNING
 from provml.lift import adaptation, artifact, environment, measure, name, network, workflow
 from provml.lift.kin import Kin
 from provml.lift.plan import Plan
-from provml.lift.state import Known, Place, State
+from provml.lift.state import Place, State
 from provml.rdf.exact import decode_value
 from provml.things import Thing
 from provml.values import IRI
@@ -198,7 +198,7 @@ class Lifter:
             taken = Place(place.kind, place.name, place.path, state.own, in_force=dict(place.in_force))
             state.places.setdefault(at, taken)
         for ref, one in known.refs.items():
-            state.refs.setdefault(ref, Known(one.kind, one.name, one.base, one.iri, one.made))
+            state.refs.setdefault(ref, msgspec.structs.replace(one, said={}, paths=list(one.paths)))
         return True
 
     def _guess(self, at: str) -> Place:

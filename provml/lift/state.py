@@ -62,6 +62,9 @@ class Known(msgspec.Struct, array_like=True):
     iri: str
     made: int = 0
     said: dict[str, list[str]] = {}
+    sha256: str = ""
+    size: int = -1
+    paths: list[str] = []
 
 
 class State(msgspec.Struct):
