@@ -403,6 +403,23 @@ def test_the_user_who_loses_patience_leaves_no_process_behind(home: Path):
     assert list((home / "index").glob("reader-*")) == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals there")
+@pytest.mark.parametrize("ending", ["SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("by", ["command", "library"])
+def test_an_asker_that_is_killed_leaves_no_process_and_no_copy_behind(home: Path, by: str, ending: str):
+    command = [sys.executable, "-m", "provml", "query", ENDLESS, "--home", str(home), "--timeout", "600"]
+    if by == "library":
+        asks = f"import provml; provml.open({str(home)!r}).query({ENDLESS!r}, timeout=600)"
+        command = [sys.executable, "-c", asks]
+    asking = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    child = wait_for(lambda: [pid for pid in descendants(asking.pid) if "apart.py" in command_of(pid)])
+    time.sleep(1.0)  # by now the engine is at work
+    asking.send_signal(getattr(signal, ending))
+    asking.communicate(timeout=60)
+    wait_for(lambda: [1] if not any("apart.py" in command_of(pid) for pid in child) else [])
+    assert list((home / "index").glob("reader-*")) == []
+
+
 def descendants(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
