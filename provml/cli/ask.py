@@ -38,8 +38,8 @@ class Questions(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         catalog = self.catalog(ctx)
-        names = list(catalog)
-        return Question(catalog[cmd_name], catalog) if cmd_name in names or cmd_name.lower() in names else None
+        query = catalog.find(cmd_name)
+        return Question(query, catalog) if query is not None else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
