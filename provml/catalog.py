@@ -38,6 +38,8 @@ NAMES = ("model", "measure", "hyperparameter", "person", "content")
 ENDLESS = 1_000_000_000
 """A default of so much means all, and is not worth saying to people."""
 
+LARGEST = 2**63
+"""Where the whole numbers of the engine end."""
 PLOT = {"x", "y", "by", "named", "unit"}
 FAMILIES = {
     "q": "One training or many",
@@ -185,6 +187,9 @@ class Query:
                 advice = "Give an absolute IRI, such as http://example.org/run/1."
                 return f"<{IRI(scalar)}>"  # type: ignore[arg-type]  # the check above says it is text
             if one.type == "integer":
+                if abs(scalar) >= LARGEST:  # type: ignore[arg-type]  # the check above says it is a number
+                    advice = f"The engine counts to {LARGEST - 1}."
+                    raise OverflowError
                 return str(scalar)
             if one.type == "double":
                 return object_of(float(scalar))  # type: ignore[arg-type]  # the check above says it is a number

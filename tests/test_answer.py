@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from provml.answer import WIDEST, Answer, Curve
 from provml.answer.form import truth_as_sparql
-from provml.errors import MissingPart, NotACurve, WrongValue
+from provml.errors import MissingPart, NotACurve, WrongType, WrongValue
 from provml.rdf import XSD
 from provml.values import IRI, Literal, Text
 
@@ -266,6 +266,11 @@ def test_what_xml_cannot_hold_and_a_format_that_is_none_are_told():
     assert json.loads(answer.to_sparql("json"))["results"]["bindings"][0]["said"]["value"] == "a\x00b"
     with pytest.raises(WrongValue, match="json, xml, csv, tsv"):
         answer.to_sparql("yaml")
+
+
+def test_rows_that_are_no_triples_are_no_rdf():
+    with pytest.raises(WrongType, match=r"takes the triples of CONSTRUCT or DESCRIBE, not 'the columns a, b'"):
+        Answer(["a", "b"], [(1, 2)]).to_rdf()
 
 
 @pytest.mark.parametrize("truth", [True, False])

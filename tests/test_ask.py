@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -209,6 +210,22 @@ def test_the_sparql_can_be_seen_where_there_is_no_home_yet(tmp_path: Path):
 FORMS = ["table", "json", "csv", "tsv", "sparql-json", "sparql-xml", "sparql-csv", "sparql-tsv"]
 
 
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("b4", {"sha256": hashlib.sha256(b"raw").hexdigest()[:8]}),
+        ("b1", {"start": "alexnet@latest"}),
+        ("b1", {"start": "photos"}),
+        ("q3", {"model": "alexnet", "run": "latest"}),
+        ("q1", {"model": "alexnet", "epoch": "2"}),
+    ],
+)
+def test_what_is_shown_is_what_runs(home: Path, store: Store, question: str, values: dict[str, str]):
+    options = [word for name, value in values.items() for word in (f"--{name}", value)]
+    typed = {name: store.catalog[question].params[name].from_text(value) for name, value in values.items()}
+    assert said(home, question, *options, "--show") == store.sparql(question, **typed)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_an_answer_leaves_in_every_format_to_the_screen_and_to_a_file_alike(home: Path, tmp_path: Path, form: str):
     shown = said(home, "q3", "--model", "alexnet", "--format", form)
@@ -355,8 +372,6 @@ def test_the_loss_of_the_epoch_that_is_named_is_given(store: Store):
 
 
 def test_content_is_found_by_the_first_digits_of_its_digest(store: Store):
-    import hashlib
-
     digest = hashlib.sha256(b"raw").hexdigest()
     assert store.ask("b4", sha256=digest[:12]).rows == store.ask("b4", sha256=digest).rows != []
     with pytest.raises(WrongParameter, match="There is"):
@@ -469,3 +484,42 @@ def test_what_is_wrong_with_sparql_is_said_in_its_words(store: Store):
     }.items():
         with pytest.raises(BrokenQuery, match=word):
             store.query(sparql)
+
+
+def test_what_is_no_text_no_file_and_no_number_of_seconds_is_told(home: Path, tmp_path: Path):
+    def told(*words: str, given: bytes = b"", code: int = 2) -> str:
+        done = CliRunner().invoke(main, [*words, "--home", str(home)], input=given)
+        assert done.exit_code == code, done.output
+        return done.output
+
+    assert "model takes text" in told("ask", "q1", "--model", "\udcff")
+    assert "the input: it is not text in UTF-8" in told("query", "-", given=b"\xff")
+    assert "'\\udcff' at character 14 is no text" in told("query", 'ASK { ?x ?y "\udcff" }')
+    assert f"{tmp_path}: it is a folder" in told("query", str(tmp_path))
+    assert "its timeout is nan, not a number of seconds from 0" in told("query", "ASK {}", "--timeout", "nan")
+    (tmp_path / "bom.rq").write_text("\ufeffASK {}")
+    assert told("query", str(tmp_path / "bom.rq"), code=0) == "true\n"
+    assert told("query", "-", given="\ufeffASK {}".encode(), code=0) == "true\n"
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), 1e10, "1"])
+def test_a_time_limit_is_a_number_of_seconds(store: Store, timeout: float):
+    with pytest.raises(BrokenQuery, match="not a number of seconds from 0 to 1,000,000"):
+        store.query("ASK {}", timeout=timeout)
+
+
+def test_whatever_is_given_to_a_question_ends_in_an_error_of_ours(store: Store):
+    with pytest.raises(WrongParameter, match="value takes a number"):
+        store.ask("q7", model="alexnet", value=10**400)
+    with pytest.raises(NoSuchQuery):
+        store.ask(None)  # type: ignore[arg-type]
+
+
+def test_points_that_are_all_not_numbers_are_told(tmp_path: Path):
+    with (
+        provml.record("x", model="nan", home=tmp_path, strict=True, capture_environment=False) as run,
+        run.training() as training,
+    ):
+        for epoch in training.epochs(2):
+            epoch.measured(loss=float("nan"))
+    assert "All 2 points are NaN or infinite" in said(tmp_path, "q3", "--model", "nan", "--plot", code=2)

@@ -80,6 +80,7 @@ def test_many_values_stand_side_by_side(query: Query):
         ({"name": "x", "who": "http://example.org/\udcff"}, "absolute IRI"),
         ({"name": "x", "least": 10**400}, "a number"),
         ({"name": "x", "limit": 10**5000}, "a whole number"),
+        ({"name": "x", "limit": 2**63}, "The engine counts to 9223372036854775807"),
     ],
 )
 def test_what_does_not_fit_is_a_clear_error(query: Query, values, word: str):

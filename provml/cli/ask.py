@@ -106,7 +106,10 @@ class Question(click.Command):
         if plot and self.query.plot is None:
             curves = ", ".join(name for name in self.catalog if self.catalog[name].plot is not None)
             raise NotACurve(f"{self.query.id} is no curve", f"Plot one of {curves}.")
-        if show and not any(self.query.params[name].of for name in values):
+        looked_up = any(
+            one.type == "iri" or one.names == "content" for one in map(self.query.params.get, values) if one
+        )
+        if show and not (looked_up and Path(home or default_home()).is_dir()):
             click.echo(self.query.bind(values), nl=False)
             return
         with opened(home) as store:

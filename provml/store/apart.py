@@ -29,6 +29,8 @@ FAILED = 3
 """How the process ends where the engine refused the query; what it said is on its error stream."""
 TRIPLES = ".nt"
 """How the file ends that it writes, where these are triples; else it has results, as JSON."""
+LONGEST = 1_000_000
+"""How many seconds a query may be given: more than eleven days are no limit."""
 SHARE = 4
 """What it writes may take this part of the memory: as rows of Python values, 72 MB of it were seen to take 261."""
 
@@ -46,6 +48,11 @@ def ask(
         return _asked(place, copy, sparql, prefixes, timeout, memory)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def is_limit(seconds: object) -> bool:
+    """Whether this can be the limit of a query."""
+    return isinstance(seconds, (int, float)) and 0 <= seconds <= LONGEST
 
 
 def half() -> int:

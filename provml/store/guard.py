@@ -48,6 +48,11 @@ def check(sparql: str, *, service: bool = False) -> None:
     """Refuse a query that would end the process, or that would call another machine."""
     if len(sparql) > LONGEST:
         raise BrokenQuery(f"it has more than {LONGEST:,} characters")
+    try:
+        sparql.encode()
+    except UnicodeEncodeError as error:
+        reason = f"{sparql[error.start]!r} at character {error.start + 1} is no text"
+        raise BrokenQuery(reason, "Write it in UTF-8 and ask again.") from None
     opened: list[str] = []
     count = 0
     values: int | None = None  # the depth at which VALUES was said, until its rows are over
