@@ -81,13 +81,24 @@ def test_json_and_csv_have_values_that_can_be_read_back():
     assert held["none"] is None
     assert (held["nan"], held["inf"], held["minus"]) == ("NaN", "INF", "-INF")
     assert datetime.fromisoformat(held["when"]) == when
-    assert (held["decimal"], held["iri"], held["text"]) == ("1.10", "http://a.b/c", "ja")
+    assert (held["decimal"], held["iri"], held["text"]) == (1.1, "http://a.b/c", "ja")
     line = next(csv.DictReader(io.StringIO(answer.to_csv())))
     assert float(line["float"]) == 0.1 + 0.2
     assert line["bool"] == "true"
     assert line["none"] == ""
     assert float(line["nan"]) != float(line["nan"])
     assert float(line["minus"]) == -INF
+    assert line["decimal"] == "1.10"
+
+
+def test_decimals_are_numbers_wherever_an_answer_goes():
+    mean = Decimal("1.333333333333333333")
+    answer = Answer(["mean"], [(mean,), (Decimal(12),)])
+    assert str(answer) == "   mean\n───────\n1.33333\n     12"
+    assert json.loads(answer.to_json()) == [{"mean": 4 / 3}, {"mean": 12}]
+    assert json.loads(Answer(["huge"], [(Decimal("1E+999"),)]).to_json()) == [{"huge": "1E+999"}]
+    assert answer.to_csv() == "mean\n1.333333333333333333\n12\n"
+    assert answer.to_pandas()["mean"].tolist() == answer.to_polars()["mean"].to_list() == [4 / 3, 12.0]
 
 
 def test_csv_keeps_commas_quotes_and_breaks_inside_a_value():

@@ -395,7 +395,8 @@ def test_a_model_that_a_run_saved_often_is_the_last_of_them(tmp_path: Path):
     with provml.open(tmp_path) as store:
         with pytest.raises(WrongParameter) as caught:
             store.ask("b3", model="net")
-        told = str(caught.value).partition("Say which: ")[2].rstrip(".").split(", ")
+        told = str(caught.value).partition("Say which: ")[2].partition(";")[0].split(", ")
+        assert str(caught.value).endswith("; each is the last model that its run told under that name.")
         assert {f"net@{one}" for one in ids} <= set(told)
         for name in told:
             assert store.ask("b3", model=name).rows
@@ -523,3 +524,19 @@ def test_points_that_are_all_not_numbers_are_told(tmp_path: Path):
         for epoch in training.epochs(2):
             epoch.measured(loss=float("nan"))
     assert "All 2 points are NaN or infinite" in said(tmp_path, "q3", "--model", "nan", "--plot", code=2)
+
+
+def test_names_that_fit_several_are_told_apart_in_one_line(tmp_path: Path):
+    for number in range(2):
+        with provml.record("x", home=tmp_path, run=f"r{number}", strict=True, capture_environment=False) as run:
+            same = run.dataset(f"{number}".encode(), name="same", role="raw")
+            with run.filter("crop", using=same) as step:
+                step.produced(f"cut {number}".encode(), name=f"long name\n{number}", role="training")
+    digests = [hashlib.sha256(f"{number}".encode()).hexdigest()[:12] for number in range(2)]
+    with provml.open(tmp_path) as store:
+        with pytest.raises(WrongParameter, match="2 are called so") as caught:
+            store.ask("b5", dataset="same")
+        for number, digest in enumerate(digests):
+            assert f"{digest} (in r{number})" in str(caught.value)
+        with pytest.raises(WrongParameter, match=r"Say which: long name [01], long name [01], [0-9a-f]{12} \(in r"):
+            store.ask("b5", dataset="long")
