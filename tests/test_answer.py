@@ -474,6 +474,14 @@ def test_any_points_can_be_drawn_and_none_leaves_the_picture(rows: list[Any], wi
         assert any(part.strip() for part in inside)
 
 
+@pytest.mark.parametrize("width", [10, 15, 22, 40])
+def test_a_chart_keeps_within_a_narrow_terminal(width: int):
+    rows = [("a", n, n / 10) for n in range(9)]
+    lines = Answer(["by", "x", "y"], rows, curve=Curve("x", ("y",), ("by",))).chart(width).splitlines()
+    assert {len(line) for line in lines if "─" in line or "┤" in line} <= set(range(width + 1))
+    assert len(lines[-1]) <= width
+
+
 def test_a_point_alone_and_a_level_line_are_drawn():
     curve = Curve("epoch", ("loss",))
     point = Answer(["epoch", "loss"], [(3, 0.25)], curve=curve).chart(ascii=True)

@@ -165,6 +165,40 @@ def test_the_list_is_in_families_for_people_and_in_rows_for_programs(home: Path)
     } in rows
 
 
+def test_a_parameter_that_is_called_like_an_option_has_another_option(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    params = "#+ params: {list: {type: string}, home: {type: string, default: x}, question: {type: string, default: y}}"
+    select = "SELECT ($list AS ?a) ($home AS ?b) ($question AS ?c) {}\n"
+    (tmp_path / "u1.rq").write_text(f"#+ id: u1\n#+ summary: Which?\n{params}\n{select}")
+    monkeypatch.setenv("PROVML_QUERIES", str(tmp_path))
+    assert "--list_ [--home_] [--question]" in said(home, "--list")
+    assert "given  x  z" in said(home, "u1", "--list_", "given", "--question", "z")
+    with provml.open(home) as store:
+        assert '"z" AS ?c' in store.sparql("u1", list="l", question="z")
+
+
+def test_columns_of_a_header_are_those_of_its_select(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name, columns in {
+        "u1": "{nope: iri}",
+        "u2": "{a: integer}",
+        "u3": "{a: integer, b: integer, c: integer}",
+    }.items():
+        text = f"#+ id: {name}\n#+ summary: Which?\n#+ columns: {columns}\nSELECT (1 AS ?a) (2 AS ?b) {{}}\n"
+        (tmp_path / f"{name}.rq").write_text(text)
+    monkeypatch.setenv("PROVML_QUERIES", str(tmp_path))
+    assert "u1.rq: its header has the columns nope, and its SELECT a, b." in said(home, "u1", code=2)
+    assert "its header has the columns a, and its SELECT a, b." in said(home, "u2", code=2)
+    assert "its header has the columns a, b, c, and its SELECT a, b." in said(home, "u3", code=2)
+
+
+def test_a_folder_of_questions_that_is_none_is_told(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PROVML_QUERIES", str(tmp_path / "nowhere"))
+    told = said(home, "q4", "--model", "alexnet")
+    assert "nowhere: there is no such folder. See what PROVML_QUERIES names." in told
+    assert "0.1" in told
+
+
 def test_a_question_tells_of_its_parameters(home: Path):
     told = " ".join(said(home, "h8", "--help").split())
     assert "What was the least loss" in told
@@ -278,6 +312,14 @@ def test_a_curve_is_drawn_in_the_terminal_and_in_a_picture(home: Path, tmp_path:
 
 
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the system's zone cannot be set there")
+def test_a_drawing_gets_no_ending_that_it_is_not(home: Path, tmp_path: Path):
+    asked = ("q3", "--model", "alexnet", "--plot", "-o")
+    assert "No drawing ends in .jpg" in said(home, *asked, str(tmp_path / "x.jpg"), code=2)
+    assert list(tmp_path.iterdir()) == []
+    said(home, *asked, str(tmp_path / "x.txt"))
+    assert "by epoch" in (tmp_path / "x.txt").read_text()
+
+
 def test_a_curve_over_time_says_in_which_zone_its_times_are(monkeypatch: pytest.MonkeyPatch):
     series = Series("loss", [(datetime(2026, 1, 1, 12, tzinfo=UTC), 1.0), (datetime(2026, 1, 1, 13, tzinfo=UTC), 0.5)])
     monkeypatch.setenv("TZ", "XST-3")
@@ -292,7 +334,21 @@ def test_a_curve_over_time_says_in_which_zone_its_times_are(monkeypatch: pytest.
 
 def test_a_question_of_no_rows_says_so_also_where_it_should_be_drawn(home: Path):
     asked = ("h1", "--model", "alexnet")
-    assert said(home, *asked, "--plot") == said(home, *asked) == "No rows.\n"
+    assert said(home, *asked, "--plot") == said(home, *asked)
+    assert said(home, *asked).startswith("No rows.\n")
+
+
+def test_an_answer_without_rows_says_what_was_asked(home: Path, store: Store):
+    asked = CliRunner().invoke(main, ["ask", "q1", "--model", "alexnet", "--home", str(home)])
+    assert asked.stdout == "No rows.\n"
+    assert (
+        asked.stderr == "provml: It was asked with model alexnet, epoch 10 (the default), measure loss (the default).\n"
+    )
+    nothing = CliRunner().invoke(main, ["ask", "b1", "--start", "http://example.org/no", "--home", str(home)])
+    assert (nothing.exit_code, nothing.stdout) == (0, "No rows.\n")
+    assert nothing.stderr == "provml: Nothing here has the IRI http://example.org/no, which start is.\n"
+    assert "the IRI" not in store.ask("b2", start=store.run("latest").iri).note
+    assert store.ask("q1", model="alexnet", epoch=2).note == ""
 
 
 def test_an_answer_knows_its_curve_and_the_types_of_its_columns(store: Store):

@@ -64,11 +64,9 @@ class Question(click.Command):
     def __init__(self, query: Query, catalog: Catalog) -> None:
         self.query = query
         self.catalog = catalog
-        taken = {"list", "show", "format", "output", "plot", "home", "timeout", "allow_service", "help"}
-        own = {name: f"{name}_" if name in taken else name for name in query.params}
         self.asked = {f"given_{name}": one for name, one in query.params.items()}
         options: list[click.Parameter] = [
-            _option(f"given_{name}", own[name], one) for name, one in query.params.items()
+            _option(f"given_{name}", _own(name), one) for name, one in query.params.items()
         ]
         super().__init__(query.id, callback=self.answer, params=options, help=_about(query), short_help=query.summary)
         self.params += [one for one in ask.params if one.name != "listed"]
@@ -123,6 +121,14 @@ class Question(click.Command):
                 **{f"{name}_" if name in ("timeout", "service") else name: held for name, held in values.items()},
             )
         give(answer, form, output, bool(plot))
+        if answer.note:
+            click.echo(f"provml: {answer.note}", err=True)
+
+
+def _own(name: str) -> str:
+    """What the option of a parameter is called: one that every question has stays that."""
+    taken = ("list", "show", "format", "output", "plot", "home", "timeout", "allow_service", "help")
+    return f"{name}_" if name in taken else name
 
 
 def _option(key: str, name: str, one: Parameter) -> click.Option:
@@ -190,7 +196,7 @@ def ask(ctx: click.Context, /, listed: bool, form: str | None, output: Path | No
 
 
 def _parameters(query: Query) -> str:
-    words = [f"--{name}" if one.required else f"[--{name}]" for name, one in query.params.items()]
+    words = [f"--{_own(name)}" if one.required else f"[--{_own(name)}]" for name, one in query.params.items()]
     return " ".join([*words, *(["[--plot]"] if query.plot is not None else [])])
 
 

@@ -135,6 +135,18 @@ def check(store: Store, query: Query, values: dict[str, Any]) -> None:
             raise WrongParameter(query.id, name, value, f"the name of a {one.names} that there is", advice)
 
 
+def unknown(store: Store, query: Query, values: Mapping[str, Any]) -> str:
+    """What to say of IRIs that nothing here has: they are no names, so they are not looked up."""
+    for name, value in values.items():
+        for iri in value if isinstance(value, (list, tuple)) else [value]:
+            node = _iri(iri) if isinstance(iri, str) and query.params[name].type == "iri" else None
+            if node is not None and not store.query(
+                f"ASK {{ {{ <{node}> ?p ?o }} UNION {{ ?s ?p <{node}> }} }}", sync=False
+            ):
+                return f"Nothing here has the IRI {node}, which {name} is."
+    return ""
+
+
 def whole_digest(store: Store, query: Query, one: Parameter, value: Any) -> Any:
     """The digest that begins so; one that is whole stands for itself."""
     if not isinstance(value, str) or len(value) >= 64 or not value:
