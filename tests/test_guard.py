@@ -176,6 +176,7 @@ def test_filters_columns_and_values_join_nothing():
     check(f"SELECT * {{ ?s ?p ?o FILTER(?o NOT IN ({values})) }}")
     names = ", ".join(f"x:2026-11-{number}" for number in range(500))
     check(f"{PREFIXED} SELECT * {{ ?s ?p ?o FILTER(?o IN ({names})) }}")
+    check("SELECT * { " + "".join(f"VALUES ?x{n} {{ 1 2.5 <<( <a:b> <a:b> 1 )>> }} " for n in range(200)) + "}")
     check("SELECT " + " ".join(f"(SUM(?v) / 2 AS ?x{n})" for n in range(90)) + " { ?s ?p ?v }")
     check("SELECT * { ?s ?p ?o " + "".join(f"BIND(STR(?o) AS ?x{n}) " for n in range(300)) + "}")
     check("SELECT * { ?s ?p ?o " + "FILTER(?o > 1.5 || CONTAINS(?o, 'x') && ?o < -2) " * 100 + "}")

@@ -80,7 +80,7 @@ def check(sparql: str, *, service: bool = False) -> None:
         elif kind == "sign" and said in "({[":
             opened.append("<<(" if said == "(" and earlier == before == "<" else said)  # a triple holds no comparison
             within = within or (values is not None and said == "{")
-            groups.open(opened, before)
+            groups.open(opened, before, within)
             if len(opened) > DEEPEST:
                 raise BrokenQuery(f"it is nested more than {DEEPEST} deep")
         elif kind == "sign" and said in ")}]":
@@ -110,13 +110,13 @@ class _Groups:
         self.counts = [0]
         self.apart = [True]
 
-    def open(self, opened: list[str], before: str) -> None:
+    def open(self, opened: list[str], before: str, in_values: bool) -> None:
         """A bracket: a group is joined with what is around it unless a word before it says otherwise."""
         bracket = opened[-1]
         if bracket == "{":
             self.counts.append(1)
-            self.apart.append(before.lower() in _APART)
-        elif bracket != "(" or (opened[-2:-1] == ["("] and before in ")]"):  # a list in a list
+            self.apart.append(in_values or before.lower() in _APART)
+        elif not in_values and (bracket != "(" or (opened[-2:-1] == ["("] and before in ")]")):  # a list in a list
             self.counts[-1] += 1 if bracket == "[" else 2
 
     def close(self, bracket: str) -> None:

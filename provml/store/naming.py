@@ -36,7 +36,8 @@ SELECT DISTINCT ?node ?name ?other WHERE {
 }"""
 RUNS = """
 SELECT DISTINCT ?run WHERE {
-  { ?step prov:used $node } UNION { $node prov:wasGeneratedBy ?step }
+  ?it prov:specializationOf? $node .
+  { ?step prov:used ?it } UNION { ?it prov:wasGeneratedBy ?step }
   { ?step provlake:wasMemberOfWorkflowExecution ?run }
   UNION { ?step provml:wasSectionOf/provlake:wasMemberOfWorkflowExecution ?run }
 } ORDER BY ?run LIMIT 3"""
