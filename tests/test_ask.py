@@ -496,6 +496,9 @@ def test_one_broken_file_of_a_user_leaves_the_other_questions(
     with provml.open(home) as store:
         assert store.ask("q4", model="alexnet").rows
     assert "u6-bad.rq" in caplog.text
+    command = [sys.executable, "-m", "provml", "ask", "q4", "--model", "alexnet", "--home", str(home)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr.count("u6-bad.rq") == 1
 
 
 def test_a_question_of_a_user_has_a_time_limit_and_calls_no_machine_unless_allowed(

@@ -110,16 +110,13 @@ class Question(click.Command):
         if show and not (looked_up and Path(home or default_home()).is_dir()):
             click.echo(self.query.bind(values), nl=False)
             return
+        from provml.store import asking  # with the question at hand, the store need not read them all again
+
         with opened(home) as store:
             if show:
-                click.echo(store.sparql(self.query.id, **values), nl=False)
+                click.echo(asking.bound(store, self.query, values), nl=False)
                 return
-            answer = store.ask(
-                self.query.id,
-                timeout=timeout or None,
-                service=bool(service),
-                **{f"{name}_" if name in ("timeout", "service") else name: held for name, held in values.items()},
-            )
+            answer = asking.ask(store, self.query, values, timeout or None, bool(service))
         give(answer, form, output, bool(plot))
         if answer.note:
             click.echo(f"provml: {answer.note}", err=True)
