@@ -68,8 +68,10 @@ provml ask q1 --model alexnet --epoch 2 --show
 ```
 
 Where a parameter stands for a run, a model or a dataset, the name that people use will do: a run's id or a part of it,
-a model's name or `name@run`, a dataset's name, path or SHA-256. A name that fits several, or none, is told with the
-near ones. A parameter whose name is a word of Python is given as `from_=100`.
+a model's name or `name@run` (the last, where a run made several), a dataset's name, path or SHA-256. A name that fits
+several, or none, is told with the near ones. An answer without rows has a `note` that says what was asked, or that
+nothing has an IRI that was given. A question goes by its id or by the name of its file. A parameter whose name is a
+word of Python is given as `from_=100`.
 A shell completes questions, their parameters and runs after `eval "$(_PROVML_COMPLETE=bash_source provml)"` (or
 `zsh_source`, `fish_source`).
 
@@ -92,21 +94,23 @@ np.float64(2.0)
 
 | `--format` | in Python | ending of `-o FILE` | what it is |
 |---|---|---|---|
-| `table` | `print(answer)` | any other | for people; a notebook shows it as HTML |
+| `table` | `print(answer)` | `.txt` | for people; a notebook shows it as HTML |
 | `json` | `to_json()` | `.json` | a list of objects |
 | `csv`, `tsv` | `to_csv()`, `to_tsv()` | `.csv`, `.tsv` | plain values, for spreadsheets and scripts |
 | `sparql-json` | `to_sparql("json")` | `.srj` | W3C's result formats: terms just as the graph has them |
 | `sparql-xml` | `to_sparql("xml")` | `.srx` | |
 | `sparql-csv` | `to_sparql("csv")` | | without datatypes, as W3C has it |
 | `sparql-tsv` | `to_sparql("tsv")` | | |
+| `ttl`, `nt`, `jsonld` | `to_rdf("ttl")` … | `.ttl`, `.nt`, `.jsonld` | the triples of CONSTRUCT and DESCRIBE |
 
 A file is written whole or not at all.
 
 ## Curves
 
 Questions that are curves can be drawn: `answer.plot()` by matplotlib (`pip install 'provml[plot]'`), which gives the
-axes, and `--plot` in the terminal, or as a picture where the file of `-o` ends in .png, .svg or .pdf. The answer of any
-question, or of SPARQL of your own, is drawn once its columns are named.
+axes, and `--plot` in the terminal, or as a picture where the file of `-o` ends in .png, .svg or .pdf, or with
+characters where it ends in .txt. The answer of any question, or of SPARQL of your own, is drawn once its columns are
+named.
 
 ```python
 axes = store.ask("q3", model="alexnet").plot()
@@ -158,12 +162,13 @@ provml ask u1 --limit 0.4
 ```
 
 `$name` is a parameter and `?name` a variable. A parameter has a `type` (string, integer, double, boolean, dateTime,
-iri), and may have `help`, `example`, `default`, `optional`, `many`, and `of` (run, model or dataset) where a name
-stands for the node. One that is optional or many stands in `VALUES ?name { $name }`, which becomes `UNDEF` when it is
-left out. A value is put in as a term, never as text, so none can change a query. `columns` names what is selected.
-`plot` says which columns make a curve: `x`, one or more `y`, `by` what they are told apart, the `unit` of y, and
-`named`, the parameter whose value says what y is. `class`, `scope`, `timing`, `source`, `data` and `direction` are for
-people.
+iri), and may have `help`, `example`, `default`, `optional`, `many`, `min`, the least that a number may be, `of` (run,
+model or dataset) where a name stands for the node, and `names` (model, measure, hyperparameter, person or content)
+where a text that nothing is called is told. A whole number after `LIMIT` or `OFFSET` is not negative. One that is
+optional or many stands in `VALUES ?name { $name }`, which becomes `UNDEF` when it is left out. A value is put in as a
+term, never as text, so none can change a query. `columns` names what is selected, all of it, each with its type. `plot`
+says which columns make a curve: `x`, one or more `y`, `by` what they are told apart, the `unit` of y, and `named`, the
+parameter whose value says what y is. `class`, `scope`, `timing`, `source`, `data` and `direction` are for people.
 
 `queries/queries.ttl` describes provml's own questions in SHACL's words, for publishing.
 '''

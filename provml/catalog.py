@@ -11,7 +11,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,16 @@ TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "iri": ("an IRI", (str,)),
 }
 HEADER = {"id", "summary", "class", "scope", "timing", "source", "params", "columns", "data", "direction", "plot"}
-PARAMETER = {"type", "help", "optional", "default", "many", "example", "of", "names"}
+PARAMETER = {"type", "help", "optional", "default", "many", "example", "of", "names", "min"}
+OF = ("run", "model", "dataset")
+"""What an IRI can be that of, so that a name will do."""
+NAMES = ("model", "measure", "hyperparameter", "person", "content")
+"""What a text can be the name of, so that one that nothing has is told."""
 ENDLESS = 1_000_000_000
 """A default of so much means all, and is not worth saying to people."""
 
+LARGEST = 2**63
+"""Where the whole numbers of the engine end."""
 PLOT = {"x", "y", "by", "named", "unit"}
 FAMILIES = {
     "q": "One training or many",
@@ -61,6 +67,8 @@ _TOKEN = re.compile(
     r"|\$(?P<name>\w+)",
     re.DOTALL,
 )
+_COUNT = re.compile(r"\b(?:limit|offset)\s+\Z", re.IGNORECASE)
+"""What stands before a parameter that is a count of rows."""
 TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -77,11 +85,13 @@ class Parameter:
     example: Any = None
     of: str = ""
     names: str = ""
+    min: float | None = None
 
     @property
     def expected(self) -> str:
         """What it takes, in words."""
         what = f"the name or IRI of a {self.of}" if self.of else TYPES[self.type][0]
+        what += f" from {self.min} on" if self.min is not None else ""
         return f"one or more of: {what}" if self.many else what
 
     @property
@@ -133,10 +143,13 @@ class Query:
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Values by the names of the parameters: one that is a word of Python may be given as `from_`."""
-        return {
-            name[:-1] if name not in self.params and name[-1:] == "_" and name[:-1] in self.params else name: value
-            for name, value in values.items()
-        }
+        found: dict[str, Any] = {}
+        for said, value in values.items():
+            name = said[:-1] if said not in self.params and said[-1:] == "_" and said[:-1] in self.params else said
+            if name in found:
+                raise WrongParameter(self.id, name, value, "one value", f"It is given twice, as {name} and {name}_.")
+            found[name] = value
+        return found
 
     def bind(self, values: Mapping[str, Any]) -> str:
         """The SPARQL that runs for these values; what does not fit is a clear error."""
@@ -165,45 +178,57 @@ class Query:
     def _term(self, one: Parameter, value: Any) -> str:
         scalar = plain(value)
         kinds = TYPES[one.type][1]
-        if not isinstance(scalar, kinds) or (isinstance(scalar, bool) and bool not in kinds):
-            raise WrongParameter(self.id, one.name, value, one.expected, f"Give {one.name} as {one.expected}.")
-        if one.type == "iri":
-            try:
-                return f"<{IRI(scalar)}>"  # type: ignore[arg-type]  # the check above says it is text
-            except ValueError as error:
+        advice = f"Give {one.name} as {one.expected}."
+        fits = isinstance(scalar, kinds) and (bool in kinds or not isinstance(scalar, bool))
+        if not fits or (one.min is not None and not scalar >= one.min):  # type: ignore[operator]  # it is a number
+            raise WrongParameter(self.id, one.name, value, one.expected, advice)
+        try:
+            if one.type == "iri":
                 advice = "Give an absolute IRI, such as http://example.org/run/1."
-                raise WrongParameter(self.id, one.name, value, one.expected, advice) from error
-        if one.type == "integer":
-            return str(scalar)
-        if one.type == "double":
-            return object_of(float(scalar))  # type: ignore[arg-type]  # the check above says it is a number
-        if one.type == "string":
-            return object_of(str(scalar))
-        return object_of(scalar)
+                return f"<{IRI(scalar)}>"  # type: ignore[arg-type]  # the check above says it is text
+            if one.type == "integer":
+                if abs(scalar) >= LARGEST:  # type: ignore[arg-type]  # the check above says it is a number
+                    advice = f"The engine counts to {LARGEST - 1}."
+                    raise OverflowError
+                return str(scalar)
+            if one.type == "double":
+                return object_of(float(scalar))  # type: ignore[arg-type]  # the check above says it is a number
+            if isinstance(scalar, str):
+                advice = "It has characters that are no text: give it in UTF-8."
+                return object_of(str(scalar).encode().decode())
+            return object_of(scalar)
+        except (ValueError, OverflowError) as error:  # a number that is too great is told like one that is none
+            raise WrongParameter(self.id, one.name, value, one.expected, advice) from error
 
 
 def read_query(path: Path) -> Query:
     """A query file, checked: its header, and that its parameters are those that its text uses."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise BrokenFile("it is not text in UTF-8", "Write it anew as such.", file=str(path)) from error
     except OSError as error:
         raise BrokenFile(str(error.strerror or error).lower(), "Check the path.", file=str(path)) from error
     said = _header(path, text)
-    params = {name: _parameter(path, text, name, spec) for name, spec in (said.get("params") or {}).items()}
+    params = {name: _parameter(path, text, name, spec) for name, spec in _mapping(path, text, said, "params").items()}
     used = {match["name"]: match.start() for match in _TOKEN.finditer(text) if match["name"]}
+    counts = {
+        match["name"] for match in _TOKEN.finditer(text) if _COUNT.search(text, match.start() - 20, match.start())
+    }
     for name, place in used.items():
         if name not in params:
             line = text.count("\n", 0, place) + 1
             raise BrokenFile(f"${name} is not declared", "Declare it in the header.", file=str(path), line=line)
-    for name, one in params.items():
+    for name, one in list(params.items()):
         if name not in used:
             raise _broken(path, text, name, f"${name} is declared and not used", "Use it, or take it out.")
         if (one.optional or one.many) and not re.search(rf"\{{\s*\${name}\s*\}}", text):
             advice = f"Write VALUES ?{name} {{ ${name} }} and use ?{name}."
             raise _broken(path, text, name, f"${name} may be absent or many", advice)
-    columns = {str(key): str(value) for key, value in (said.get("columns") or {}).items()}
+        if one.type == "integer" and one.min is None and name in counts:
+            params[name] = replace(one, min=0)
+        _check_default(path, text, params[name])
+    columns = {name: str(value) for name, value in _mapping(path, text, said, "columns").items()}
     about = {key: value for key, value in said.items() if key not in ("id", "summary", "params", "columns")}
     if "plot" in about:
         about["plot"] = _plot(path, text, about["plot"], columns, params)
@@ -218,36 +243,68 @@ def _header(path: Path, text: str) -> dict[str, Any]:
     try:
         # The loader in C, where there is one, is several times as fast, and the command line reads every header.
         said = yaml.load("\n".join(lines), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else None
-        reason = f"its header is no YAML ({getattr(error, 'problem', error)})"
+        reason = f"its header is no YAML ({getattr(error, 'problem', None) or error})"
         raise BrokenFile(reason, "Mend the lines with #+.", file=str(path), line=line) from error
     if not isinstance(said, dict) or not said.get("id") or not said.get("summary"):
         advice = "Begin it with `#+ id: …` and `#+ summary: …`."
         raise BrokenFile("its header has no id and summary", advice, file=str(path))
-    extra = sorted(set(said) - HEADER)
+    extra = sorted(set(said) - HEADER, key=str)
     if extra:
         raise _broken(path, text, extra[0], f"its header says {extra[0]}", f"A header has {', '.join(sorted(HEADER))}.")
     return said
 
 
+def _mapping(path: Path, text: str, said: Mapping[str, Any], word: str) -> dict[str, Any]:
+    """What a header says of each parameter or column, by name."""
+    held = said.get(word) or {}
+    if not isinstance(held, dict):
+        wanted = "{name: {type: string}}" if word == "params" else "{name: string}"
+        raise _broken(path, text, word, f"its {word} are no names with what they are", f"Write `#+ {word}: {wanted}`.")
+    return {str(key): value for key, value in held.items()}
+
+
 def _parameter(path: Path, text: str, name: str, spec: Any) -> Parameter:
     spec = spec or {}
-    if not isinstance(spec, dict) or spec.get("type") not in TYPES or set(spec) - PARAMETER:
+    kind = spec.get("type") if isinstance(spec, dict) else None
+    if not isinstance(kind, str) or kind not in TYPES or set(spec) - PARAMETER:
         advice = f"Give a type of {', '.join(TYPES)}; it may have {', '.join(sorted(PARAMETER))}."
         raise _broken(path, text, name, f"the parameter {name} is not well declared", advice)
+    for key, known, of_type in (("of", OF, "iri"), ("names", NAMES, "string")):
+        if spec.get(key) and (spec[key] not in known or kind != of_type):
+            advice = f"Give one of {', '.join(known)}, with the type {of_type}."
+            raise _broken(path, text, name, f"the parameter {name} has {key}: {spec[key]}", advice)
+    for key in ("optional", "many"):
+        if not isinstance(spec.get(key, False), bool):
+            raise _broken(path, text, name, f"the parameter {name} has {key}: {spec[key]!r}", "Give true or false.")
+    least = spec.get("min")
+    if least is not None and (not isinstance(least, TYPES[kind][1]) or kind not in ("integer", "double")):
+        advice = "Give a number, with the type integer or double."
+        raise _broken(path, text, name, f"the parameter {name} has min: {least!r}", advice)
     return Parameter(name=name, **spec)
+
+
+def _check_default(path: Path, text: str, one: Parameter) -> None:
+    try:
+        if one.default is not None:
+            Query("", "", "", path)._written(one, None)
+    except WrongParameter as error:
+        reason = f"the default of {one.name} is {one.default!r}, not {one.expected}"
+        raise _broken(path, text, one.name, reason, "Give another, or none.") from error
 
 
 def _plot(
     path: Path, text: str, said: Any, columns: Mapping[str, str], params: Mapping[str, Parameter]
 ) -> dict[str, Any]:
     """What a header says of a curve, with y and by as lists."""
+    advice = "Write `#+ plot: {x: epoch, y: loss}`; it may have by, named and unit."
     if not isinstance(said, dict) or not said.get("x") or not said.get("y") or set(said) - PLOT:
-        advice = "Write `#+ plot: {x: epoch, y: loss}`; it may have by, named and unit."
         raise _broken(path, text, "plot", "its plot is not well declared", advice)
-    lists = {key: [held] if isinstance(held := said.get(key) or [], str) else list(held) for key in ("y", "by")}
+    lists = {key: held if isinstance(held := said.get(key) or [], list) else [held] for key in ("y", "by")}
+    if not all(isinstance(name, str) for name in (said["x"], *lists["y"], *lists["by"], said.get("named") or "")):
+        raise _broken(path, text, "plot", "its plot is not well declared", advice)
     for name in (said["x"], *lists["y"], *lists["by"]):
         if name not in columns:
             advice = f"The columns are {', '.join(columns)}."
@@ -260,9 +317,8 @@ def _plot(
 
 def _broken(path: Path, text: str, word: str, reason: str, advice: str) -> BrokenFile:
     """The error about a word of the header, with its line."""
-    found = (
-        n for n, line in enumerate(text.splitlines(), 1) if line.startswith("#+") and re.search(rf"\b{word}\b", line)
-    )
+    whole = re.compile(rf"(?<!\w){re.escape(str(word))}(?!\w)")
+    found = (n for n, line in enumerate(text.splitlines(), 1) if line.startswith("#+") and whole.search(line))
     return BrokenFile(reason, advice, file=str(path), line=next(found, None))
 
 
@@ -274,11 +330,15 @@ class Catalog(Mapping[str, Query]):
         self.broken: dict[Path, BrokenFile] = {}
         for path in sorted(resources.queries().glob("*.rq")):
             self._take(path)
-        for path in (path for folder in folders for path in sorted(folder.glob("*.rq"))):
-            try:
-                self._take(path)
-            except BrokenFile as error:
-                self.broken[path] = error
+        for folder in folders:
+            if not folder.is_dir():
+                reason = "it is a file, not a folder of queries" if folder.exists() else "there is no such folder"
+                self.broken[folder] = BrokenFile(reason, "See what PROVML_QUERIES names.", file=str(folder))
+            for path in sorted(folder.glob("*.rq")):
+                try:
+                    self._take(path)
+                except BrokenFile as error:
+                    self.broken[path] = error
 
     def _take(self, path: Path) -> None:
         query = read_query(path)
@@ -287,11 +347,22 @@ class Catalog(Mapping[str, Query]):
             raise BrokenFile(f"the id {query.id} is that of {taken.path.name}", "Choose another id.", file=str(path))
         self._queries[query.id] = query
 
+    def find(self, name: object) -> Query | None:
+        """The question that goes by a name, its id or that of its file, in small letters or capitals."""
+        if not isinstance(name, str):
+            return None
+        like = (one for one in self._queries.values() if name.lower() in (one.id.lower(), one.path.stem.lower()))
+        return self._queries.get(name) or next(like, None)
+
+    def __contains__(self, name: object) -> bool:
+        return self.find(name) is not None
+
     def __getitem__(self, name: str) -> Query:
-        if name in self._queries:
-            return self._queries[name]
-        if name.lower() in self._queries:
-            return self._queries[name.lower()]
+        found = self.find(name)
+        if found is not None:
+            return found
+        if not isinstance(name, str):
+            raise NoSuchQuery(name, tuple(self)[:5])
         for path, error in self.broken.items():  # its id may not be known, so its file is what it goes by
             if name in (path.stem, path.stem.partition("-")[0]):
                 raise error

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from provml.answer import WIDEST, Answer, Curve
 from provml.answer.form import truth_as_sparql
-from provml.errors import MissingPart, NotACurve, WrongValue
+from provml.errors import MissingPart, NotACurve, WrongType, WrongValue
 from provml.rdf import XSD
 from provml.values import IRI, Literal, Text
 
@@ -81,13 +81,24 @@ def test_json_and_csv_have_values_that_can_be_read_back():
     assert held["none"] is None
     assert (held["nan"], held["inf"], held["minus"]) == ("NaN", "INF", "-INF")
     assert datetime.fromisoformat(held["when"]) == when
-    assert (held["decimal"], held["iri"], held["text"]) == ("1.10", "http://a.b/c", "ja")
+    assert (held["decimal"], held["iri"], held["text"]) == (1.1, "http://a.b/c", "ja")
     line = next(csv.DictReader(io.StringIO(answer.to_csv())))
     assert float(line["float"]) == 0.1 + 0.2
     assert line["bool"] == "true"
     assert line["none"] == ""
     assert float(line["nan"]) != float(line["nan"])
     assert float(line["minus"]) == -INF
+    assert line["decimal"] == "1.10"
+
+
+def test_decimals_are_numbers_wherever_an_answer_goes():
+    mean = Decimal("1.333333333333333333")
+    answer = Answer(["mean"], [(mean,), (Decimal(12),)])
+    assert str(answer) == "   mean\n───────\n1.33333\n     12"
+    assert json.loads(answer.to_json()) == [{"mean": 4 / 3}, {"mean": 12}]
+    assert json.loads(Answer(["huge"], [(Decimal("1E+999"),)]).to_json()) == [{"huge": "1E+999"}]
+    assert answer.to_csv() == "mean\n1.333333333333333333\n12\n"
+    assert answer.to_pandas()["mean"].tolist() == answer.to_polars()["mean"].to_list() == [4 / 3, 12.0]
 
 
 def test_csv_keeps_commas_quotes_and_breaks_inside_a_value():
@@ -266,6 +277,11 @@ def test_what_xml_cannot_hold_and_a_format_that_is_none_are_told():
     assert json.loads(answer.to_sparql("json"))["results"]["bindings"][0]["said"]["value"] == "a\x00b"
     with pytest.raises(WrongValue, match="json, xml, csv, tsv"):
         answer.to_sparql("yaml")
+
+
+def test_rows_that_are_no_triples_are_no_rdf():
+    with pytest.raises(WrongType, match=r"takes the triples of CONSTRUCT or DESCRIBE, not 'the columns a, b'"):
+        Answer(["a", "b"], [(1, 2)]).to_rdf()
 
 
 @pytest.mark.parametrize("truth", [True, False])
@@ -456,6 +472,14 @@ def test_any_points_can_be_drawn_and_none_leaves_the_picture(rows: list[Any], wi
         assert floor - 1 == max(height, 2)
         inside = [line.split(side, 1)[1] for line in lines[1:floor] for side in "┤│+|" if side in line[:32]][:floor]
         assert any(part.strip() for part in inside)
+
+
+@pytest.mark.parametrize("width", [10, 15, 22, 40])
+def test_a_chart_keeps_within_a_narrow_terminal(width: int):
+    rows = [("a", n, n / 10) for n in range(9)]
+    lines = Answer(["by", "x", "y"], rows, curve=Curve("x", ("y",), ("by",))).chart(width).splitlines()
+    assert {len(line) for line in lines if "─" in line or "┤" in line} <= set(range(width + 1))
+    assert len(lines[-1]) <= width
 
 
 def test_a_point_alone_and_a_level_line_are_drawn():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -164,6 +165,40 @@ def test_the_list_is_in_families_for_people_and_in_rows_for_programs(home: Path)
     } in rows
 
 
+def test_a_parameter_that_is_called_like_an_option_has_another_option(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    params = "#+ params: {list: {type: string}, home: {type: string, default: x}, question: {type: string, default: y}}"
+    select = "SELECT ($list AS ?a) ($home AS ?b) ($question AS ?c) {}\n"
+    (tmp_path / "u1.rq").write_text(f"#+ id: u1\n#+ summary: Which?\n{params}\n{select}")
+    monkeypatch.setenv("PROVML_QUERIES", str(tmp_path))
+    assert "--list_ [--home_] [--question]" in said(home, "--list")
+    assert "given  x  z" in said(home, "u1", "--list_", "given", "--question", "z")
+    with provml.open(home) as store:
+        assert '"z" AS ?c' in store.sparql("u1", list="l", question="z")
+
+
+def test_columns_of_a_header_are_those_of_its_select(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name, columns in {
+        "u1": "{nope: iri}",
+        "u2": "{a: integer}",
+        "u3": "{a: integer, b: integer, c: integer}",
+    }.items():
+        text = f"#+ id: {name}\n#+ summary: Which?\n#+ columns: {columns}\nSELECT (1 AS ?a) (2 AS ?b) {{}}\n"
+        (tmp_path / f"{name}.rq").write_text(text)
+    monkeypatch.setenv("PROVML_QUERIES", str(tmp_path))
+    assert "u1.rq: its header has the columns nope, and its SELECT a, b." in said(home, "u1", code=2)
+    assert "its header has the columns a, and its SELECT a, b." in said(home, "u2", code=2)
+    assert "its header has the columns a, b, c, and its SELECT a, b." in said(home, "u3", code=2)
+
+
+def test_a_folder_of_questions_that_is_none_is_told(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PROVML_QUERIES", str(tmp_path / "nowhere"))
+    told = said(home, "q4", "--model", "alexnet")
+    assert "nowhere: there is no such folder. See what PROVML_QUERIES names." in told
+    assert "0.1" in told
+
+
 def test_a_question_tells_of_its_parameters(home: Path):
     told = " ".join(said(home, "h8", "--help").split())
     assert "What was the least loss" in told
@@ -207,6 +242,22 @@ def test_the_sparql_can_be_seen_where_there_is_no_home_yet(tmp_path: Path):
 
 
 FORMS = ["table", "json", "csv", "tsv", "sparql-json", "sparql-xml", "sparql-csv", "sparql-tsv"]
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("b4", {"sha256": hashlib.sha256(b"raw").hexdigest()[:8]}),
+        ("b1", {"start": "alexnet@latest"}),
+        ("b1", {"start": "photos"}),
+        ("q3", {"model": "alexnet", "run": "latest"}),
+        ("q1", {"model": "alexnet", "epoch": "2"}),
+    ],
+)
+def test_what_is_shown_is_what_runs(home: Path, store: Store, question: str, values: dict[str, str]):
+    options = [word for name, value in values.items() for word in (f"--{name}", value)]
+    typed = {name: store.catalog[question].params[name].from_text(value) for name, value in values.items()}
+    assert said(home, question, *options, "--show") == store.sparql(question, **typed)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -261,6 +312,14 @@ def test_a_curve_is_drawn_in_the_terminal_and_in_a_picture(home: Path, tmp_path:
 
 
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the system's zone cannot be set there")
+def test_a_drawing_gets_no_ending_that_it_is_not(home: Path, tmp_path: Path):
+    asked = ("q3", "--model", "alexnet", "--plot", "-o")
+    assert "No drawing ends in .jpg" in said(home, *asked, str(tmp_path / "x.jpg"), code=2)
+    assert list(tmp_path.iterdir()) == []
+    said(home, *asked, str(tmp_path / "x.txt"))
+    assert "by epoch" in (tmp_path / "x.txt").read_text()
+
+
 def test_a_curve_over_time_says_in_which_zone_its_times_are(monkeypatch: pytest.MonkeyPatch):
     series = Series("loss", [(datetime(2026, 1, 1, 12, tzinfo=UTC), 1.0), (datetime(2026, 1, 1, 13, tzinfo=UTC), 0.5)])
     monkeypatch.setenv("TZ", "XST-3")
@@ -275,7 +334,21 @@ def test_a_curve_over_time_says_in_which_zone_its_times_are(monkeypatch: pytest.
 
 def test_a_question_of_no_rows_says_so_also_where_it_should_be_drawn(home: Path):
     asked = ("h1", "--model", "alexnet")
-    assert said(home, *asked, "--plot") == said(home, *asked) == "No rows.\n"
+    assert said(home, *asked, "--plot") == said(home, *asked)
+    assert said(home, *asked).startswith("No rows.\n")
+
+
+def test_an_answer_without_rows_says_what_was_asked(home: Path, store: Store):
+    asked = CliRunner().invoke(main, ["ask", "q1", "--model", "alexnet", "--home", str(home)])
+    assert asked.stdout == "No rows.\n"
+    assert (
+        asked.stderr == "provml: It was asked with model alexnet, epoch 10 (the default), measure loss (the default).\n"
+    )
+    nothing = CliRunner().invoke(main, ["ask", "b1", "--start", "http://example.org/no", "--home", str(home)])
+    assert (nothing.exit_code, nothing.stdout) == (0, "No rows.\n")
+    assert nothing.stderr == "provml: Nothing here has the IRI http://example.org/no, which start is.\n"
+    assert "the IRI" not in store.ask("b2", start=store.run("latest").iri).note
+    assert store.ask("q1", model="alexnet", epoch=2).note == ""
 
 
 def test_an_answer_knows_its_curve_and_the_types_of_its_columns(store: Store):
@@ -355,8 +428,6 @@ def test_the_loss_of_the_epoch_that_is_named_is_given(store: Store):
 
 
 def test_content_is_found_by_the_first_digits_of_its_digest(store: Store):
-    import hashlib
-
     digest = hashlib.sha256(b"raw").hexdigest()
     assert store.ask("b4", sha256=digest[:12]).rows == store.ask("b4", sha256=digest).rows != []
     with pytest.raises(WrongParameter, match="There is"):
@@ -380,7 +451,8 @@ def test_a_model_that_a_run_saved_often_is_the_last_of_them(tmp_path: Path):
     with provml.open(tmp_path) as store:
         with pytest.raises(WrongParameter) as caught:
             store.ask("b3", model="net")
-        told = str(caught.value).partition("Say which: ")[2].rstrip(".").split(", ")
+        told = str(caught.value).partition("Say which: ")[2].partition(";")[0].split(", ")
+        assert str(caught.value).endswith("; each is the last model that its run told under that name.")
         assert {f"net@{one}" for one in ids} <= set(told)
         for name in told:
             assert store.ask("b3", model=name).rows
@@ -424,6 +496,9 @@ def test_one_broken_file_of_a_user_leaves_the_other_questions(
     with provml.open(home) as store:
         assert store.ask("q4", model="alexnet").rows
     assert "u6-bad.rq" in caplog.text
+    command = [sys.executable, "-m", "provml", "ask", "q4", "--model", "alexnet", "--home", str(home)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr.count("u6-bad.rq") == 1
 
 
 def test_a_question_of_a_user_has_a_time_limit_and_calls_no_machine_unless_allowed(
@@ -469,3 +544,58 @@ def test_what_is_wrong_with_sparql_is_said_in_its_words(store: Store):
     }.items():
         with pytest.raises(BrokenQuery, match=word):
             store.query(sparql)
+
+
+def test_what_is_no_text_no_file_and_no_number_of_seconds_is_told(home: Path, tmp_path: Path):
+    def told(*words: str, given: bytes = b"", code: int = 2) -> str:
+        done = CliRunner().invoke(main, [*words, "--home", str(home)], input=given)
+        assert done.exit_code == code, done.output
+        return done.output
+
+    assert "model takes text" in told("ask", "q1", "--model", "\udcff")
+    assert "the input: it is not text in UTF-8" in told("query", "-", given=b"\xff")
+    assert "'\\udcff' at character 14 is no text" in told("query", 'ASK { ?x ?y "\udcff" }')
+    assert f"{tmp_path}: it is a folder" in told("query", str(tmp_path))
+    assert "its timeout is nan, not a number of seconds from 0" in told("query", "ASK {}", "--timeout", "nan")
+    (tmp_path / "bom.rq").write_text("\ufeffASK {}")
+    assert told("query", str(tmp_path / "bom.rq"), code=0) == "true\n"
+    assert told("query", "-", given="\ufeffASK {}".encode(), code=0) == "true\n"
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), 1e10, "1"])
+def test_a_time_limit_is_a_number_of_seconds(store: Store, timeout: float):
+    with pytest.raises(BrokenQuery, match="not a number of seconds from 0 to 1,000,000"):
+        store.query("ASK {}", timeout=timeout)
+
+
+def test_whatever_is_given_to_a_question_ends_in_an_error_of_ours(store: Store):
+    with pytest.raises(WrongParameter, match="value takes a number"):
+        store.ask("q7", model="alexnet", value=10**400)
+    with pytest.raises(NoSuchQuery):
+        store.ask(None)  # type: ignore[arg-type]
+
+
+def test_points_that_are_all_not_numbers_are_told(tmp_path: Path):
+    with (
+        provml.record("x", model="nan", home=tmp_path, strict=True, capture_environment=False) as run,
+        run.training() as training,
+    ):
+        for epoch in training.epochs(2):
+            epoch.measured(loss=float("nan"))
+    assert "All 2 points are NaN or infinite" in said(tmp_path, "q3", "--model", "nan", "--plot", code=2)
+
+
+def test_names_that_fit_several_are_told_apart_in_one_line(tmp_path: Path):
+    for number in range(2):
+        with provml.record("x", home=tmp_path, run=f"r{number}", strict=True, capture_environment=False) as run:
+            same = run.dataset(f"{number}".encode(), name="same", role="raw")
+            with run.filter("crop", using=same) as step:
+                step.produced(f"cut {number}".encode(), name=f"long name\n{number}", role="training")
+    digests = [hashlib.sha256(f"{number}".encode()).hexdigest()[:12] for number in range(2)]
+    with provml.open(tmp_path) as store:
+        with pytest.raises(WrongParameter, match="2 are called so") as caught:
+            store.ask("b5", dataset="same")
+        for number, digest in enumerate(digests):
+            assert f"{digest} (in r{number})" in str(caught.value)
+        with pytest.raises(WrongParameter, match=r"Say which: long name [01], long name [01], [0-9a-f]{12} \(in r"):
+            store.ask("b5", dataset="long")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from datetime import datetime
 from pathlib import Path
@@ -75,6 +76,11 @@ def test_many_values_stand_side_by_side(query: Query):
         ({"name": "x", "who": ["http://example.org/a> } DROP ALL #"]}, "absolute IRI"),
         ({"nam": "x"}, "Did you mean name?"),
         ({"name": ["x", "y"]}, "text"),
+        ({"name": "x\udcff"}, "UTF-8"),
+        ({"name": "x", "who": "http://example.org/\udcff"}, "absolute IRI"),
+        ({"name": "x", "least": 10**400}, "a number"),
+        ({"name": "x", "limit": 10**5000}, "a whole number"),
+        ({"name": "x", "limit": 2**63}, "The engine counts to 9223372036854775807"),
     ],
 )
 def test_what_does_not_fit_is_a_clear_error(query: Query, values, word: str):
@@ -127,6 +133,24 @@ def test_any_number_arrives(number):
         (("#+ columns", "#+ plot: {x: s, y: [s, loss]}\n#+ columns"), "names loss, which is no column"),
         (("#+ columns", "#+ plot: {x: s, y: s, by: run}\n#+ columns"), "names run, which is no column"),
         (("#+ columns", "#+ plot: {x: s, y: s, named: what}\n#+ columns"), "what, which is no parameter"),
+        (("#+ columns", "#+ plot: {x: [s], y: s}\n#+ columns"), "plot is not well declared"),
+        (("#+ columns", "#+ plot: {x: s, y: {s: s}}\n#+ columns"), "plot is not well declared"),
+        (("columns: {s: iri}", "columns: [s]"), "its columns are no names with what they are"),
+        (("columns: {s: iri}", "columns: s"), "its columns are no names with what they are"),
+        (("#+ params:\n", "#+ params: [name]\n#+ data:\n"), "its params are no names with what they are"),
+        (("{type: string}", "{type: [string]}"), "not well declared"),
+        (("{type: string}", "[string]"), "not well declared"),
+        (("{type: string}", "{type: string, names: modle}"), "the parameter name has names: modle. Give one of model"),
+        (("{type: string}", "{type: string, of: run}"), "with the type iri"),
+        (("many: true", "of: runn, many: true"), "the parameter who has of: runn. Give one of run, model, dataset"),
+        (("{type: string}", '{type: string, optional: "no"}'), "has optional: 'no'. Give true or false"),
+        (("default: 5", "default: xx"), "the default of limit is 'xx', not a whole number"),
+        (("default: 5", "default: 5, min: 6"), "the default of limit is 5, not a whole number from 6 on"),
+        (("default: 5", "default: 5, min: few"), "has min: 'few'"),
+        (("default: 5", "default: -5"), "the default of limit is -5, not a whole number from 0 on"),
+        (("{type: string}", "{type: string, min: 1}"), "has min: 1"),
+        (("#+ id: x1\n", "#+ id: x1\n#+ 2026-13-45: x\n"), "no YAML"),
+        (("#+ id: x1\n", "#+ id: x1\n#+ 1: x\n#+ (: x\n"), "its header says"),
     ],
 )
 def test_a_broken_file_is_named_with_what_to_do(tmp_path: Path, change: tuple[str, str], word: str):
@@ -135,6 +159,65 @@ def test_a_broken_file_is_named_with_what_to_do(tmp_path: Path, change: tuple[st
         made(tmp_path, GOOD.replace(*change))
     assert word in str(caught.value)
     assert "x1-which.rq" in str(caught.value)
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.dates()
+    | st.text(max_size=8)
+    | st.sampled_from(["s", "x(", "iri"]),
+    lambda inside: (
+        st.lists(inside, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "x", "y", "of", "s", "min"]) | st.integers(), inside, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["params", "columns", "plot", "source", "id", "summary"]) | st.integers(), ANYTHING, max_size=4
+    )
+)
+def test_whatever_a_header_says_a_file_is_read_or_named_as_broken(tmp_path_factory: pytest.TempPathFactory, said):
+    import yaml
+
+    written = yaml.safe_dump({"id": "x1", "summary": "Which?", **said}, allow_unicode=True)
+    head = "".join(f"#+ {line}\n" for line in written.splitlines())
+    with contextlib.suppress(BrokenFile):
+        assert made(tmp_path_factory.getbasetemp(), head + "SELECT ?s { ?s ?p ?o }").id
+
+
+@pytest.mark.parametrize("place", ["LIMIT $limit", "limit\n\t$limit", "OFFSET $limit", "LIMIT 5 OFFSET  $limit"])
+def test_a_count_of_rows_is_no_less_than_nothing(tmp_path: Path, place: str):
+    query = made(tmp_path, GOOD.replace("LIMIT $limit", place))
+    assert query.bind({"name": "x", "limit": 0})
+    with pytest.raises(WrongParameter, match=r"limit takes a whole number from 0 on, not -1 \(int\)"):
+        query.bind({"name": "x", "limit": -1})
+
+
+def test_a_header_says_the_least_that_a_number_may_be(tmp_path: Path):
+    query = made(tmp_path, GOOD.replace("{type: double,", "{type: double, min: 0.5,"))
+    assert query.bind({"name": "x", "least": 0.5})
+    for wrong in (0.4, float("nan")):
+        with pytest.raises(WrongParameter, match=r"least takes a number from 0\.5 on"):
+            query.bind({"name": "x", "least": wrong})
+    less = GOOD.replace("{ $least }", "{ $least } FILTER(?n > $limit - 1)").replace("LIMIT $limit", "")
+    assert "FILTER(?n > -3 - 1)" in made(tmp_path, less).bind({"name": "x", "limit": -3})
+
+
+def test_what_names_can_stand_for_is_what_the_store_looks_up():
+    from provml.catalog import NAMES
+    from provml.store.naming import CALLED
+
+    assert set(NAMES) == set(CALLED)
+
+
+def test_a_mark_at_the_beginning_of_a_file_is_no_part_of_it(tmp_path: Path):
+    assert made(tmp_path, "\ufeff" + GOOD).text == GOOD
 
 
 def test_a_header_says_which_columns_make_a_curve(tmp_path: Path, query: Query):
@@ -157,6 +240,8 @@ def test_a_header_says_which_columns_make_a_curve(tmp_path: Path, query: Query):
 def test_a_parameter_that_is_a_word_of_python_may_be_given_with_a_line_after_it():
     assert CATALOG["l5"].given({"from_": 1, "to": 2}) == {"from": 1, "to": 2}
     assert CATALOG["l5"].given({"nothing_": 1}) == {"nothing_": 1}
+    with pytest.raises(WrongParameter, match="It is given twice, as from and from_"):
+        CATALOG["l5"].given({"from": 1, "from_": 2})
 
 
 def test_questions_come_in_families_and_those_of_users_are_one(query: Query):
@@ -199,6 +284,24 @@ def test_folders_of_users_are_added_and_ids_stay_unique(tmp_path: Path, monkeypa
 def test_an_unknown_question_lists_the_near_ones():
     with pytest.raises(NoSuchQuery, match="q1"):
         Catalog()["q11x"]
+    with pytest.raises(NoSuchQuery, match="There is no question None"):
+        Catalog()[None]  # type: ignore[index]
+    assert "q11x" not in Catalog()
+
+
+def test_a_question_is_found_by_its_id_in_any_case_and_by_its_file(tmp_path: Path):
+    (tmp_path / "U1-Which.rq").write_text(GOOD.replace("id: x1", "id: U1"))
+    catalog = Catalog([tmp_path])
+    assert catalog["u1"] is catalog["U1"] is catalog["u1-which"]
+    assert catalog["q1-loss-at-an-epoch"] is catalog["Q1"] is catalog["q1"]
+
+
+def test_a_folder_of_queries_that_is_none_is_told(tmp_path: Path):
+    (tmp_path / "file").write_text(GOOD)
+    catalog = Catalog([tmp_path / "file", tmp_path / "nowhere"])
+    told = [str(error) for error in catalog.broken.values()]
+    assert "it is a file, not a folder of queries" in told[0]
+    assert "nowhere: there is no such folder. See what PROVML_QUERIES names." in told[1]
 
 
 CATALOG = Catalog()

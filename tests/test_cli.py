@@ -732,7 +732,7 @@ def test_wrong_queries_are_refused_with_the_reason(kept: Path, tmp_path: Path):
     binary = tmp_path / "x.rq"
     binary.write_bytes(b"\xff\xfe\x00")
     assert "not text in UTF-8" in refused(kept, "query", str(binary))
-    assert "is a directory" in refused(kept, "query", str(_folder(tmp_path / "y.rq")))
+    assert "it is a folder" in refused(kept, "query", str(_folder(tmp_path / "y.rq")))
 
 
 def _folder(path: Path) -> Path:

@@ -20,7 +20,7 @@ from provml.answer import Answer
 from provml.cli import main
 from provml.errors import BrokenQuery, QueryTookTooLong, ServiceRefused
 from provml.store import Store
-from provml.store.guard import DEEPEST, LONGEST, MOST, check
+from provml.store.guard import DEEPEST, JOINED, LONGEST, MOST, check
 
 ENDLESS = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
 HUGE = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i } ORDER BY ?a ?d"
@@ -81,13 +81,20 @@ IN_A_ROW: dict[str, Callable[[int], str]] = {
     "triples": lambda n: "SELECT * { " + "?s ?p ?o . " * n + "}",
     "objects": lambda n: "SELECT * { ?s ?p 1" + ", 1" * n + " }",
     "items of a list": lambda n: "SELECT * { ?s ?p (" + "1 " * n + ") }",
+    "items that are lists": lambda n: "SELECT * { ?s ?p (" + "(1) " * n + ") }",
+    "items that are triples": lambda n: "SELECT * { ?s ?p (" + "<<( ?s ?p 1 )>> " * n + ") }",
+    "steps in brackets": lambda n: "SELECT * { ?s (" + "<a:b>/" * n + "<a:b>)+ ?o }",
+    "groups beside each other": lambda n: "SELECT * { " + "{ ?s ?p ?o } " * n + "}",
+    "graphs": lambda n: "SELECT * { " + "GRAPH ?g { ?s ?p ?o } " * n + "}",
+    "properties": lambda n: "SELECT * { ?s ?p 1" + "; ?p 1" * n + " }",
+    "things without a name": lambda n: "SELECT * { " + "[ ?p 1 ] ?p 1 . " * n + "}",
     "columns": lambda n: "SELECT " + "".join(f"(1 AS ?x{i}) " for i in range(n)) + "{}",
 }
 
 
 @pytest.mark.parametrize("what", [*NESTED, *IN_A_ROW])
 def test_a_query_that_would_end_the_process_is_refused(store: Store, what: str):
-    with pytest.raises(BrokenQuery, match=r"nested more than|words and signs|characters|a comparison"):
+    with pytest.raises(BrokenQuery, match=r"nested more than|words and signs|characters|a comparison|patterns"):
         store.query((NESTED | IN_A_ROW)[what](20_000))
 
 
@@ -140,6 +147,39 @@ def test_what_is_just_not_too_long_does_not_end_the_engine(what: str):
         [sys.executable, "-c", PARSE], input=longest(IN_A_ROW[what]), capture_output=True, text=True, check=False
     )
     assert done.stdout == "alive\n", (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("what", IN_A_ROW)
+def test_what_is_just_not_too_long_is_planned_soon(what: str):
+    query = longest(IN_A_ROW[what])
+    timed = f"import time{PARSE}".replace('print("alive")', "print(time.process_time())")
+    done = subprocess.run([sys.executable, "-c", timed], input=query, capture_output=True, text=True, check=False)
+    assert float(done.stdout) < 15  # a few seconds, on a machine that does much else
+
+
+def test_a_hundred_patterns_can_be_joined_and_more_in_parts(store: Store):
+    most = "?s ?p ?o . " * (JOINED - 2)
+    store.query(f"SELECT * {{ {most} }} LIMIT 1")
+    for apart in (
+        f"{{ {most} }} UNION {{ {most} }}",
+        f"?s ?p ?o OPTIONAL {{ {most} }}",
+        f"{{ SELECT ?s {{ {most} }} }} {{ SELECT ?s {{ {most} }} }}",
+        f"?s ?p ?o FILTER NOT EXISTS {{ {most} }} MINUS {{ {most} }}",
+    ):
+        check(f"SELECT * {{ {apart} }}")
+    with pytest.raises(BrokenQuery, match="one of its groups joins more than 100 patterns"):
+        store.query(f"SELECT * {{ {most} {{ ?s ?p ?o . ?o ?p ?s }} }}")
+
+
+def test_filters_columns_and_values_join_nothing():
+    values = ", ".join(map(str, range(500)))
+    check(f"SELECT * {{ ?s ?p ?o FILTER(?o NOT IN ({values})) }}")
+    names = ", ".join(f"x:2026-11-{number}" for number in range(500))
+    check(f"{PREFIXED} SELECT * {{ ?s ?p ?o FILTER(?o IN ({names})) }}")
+    check("SELECT * { " + "".join(f"VALUES ?x{n} {{ 1 2.5 <<( <a:b> <a:b> 1 )>> }} " for n in range(200)) + "}")
+    check("SELECT " + " ".join(f"(SUM(?v) / 2 AS ?x{n})" for n in range(90)) + " { ?s ?p ?v }")
+    check("SELECT * { ?s ?p ?o " + "".join(f"BIND(STR(?o) AS ?x{n}) " for n in range(300)) + "}")
+    check("SELECT * { ?s ?p ?o " + "FILTER(?o > 1.5 || CONTAINS(?o, 'x') && ?o < -2) " * 100 + "}")
 
 
 def test_brackets_in_texts_iris_and_comments_nest_nothing(store: Store):
@@ -400,6 +440,23 @@ def test_the_user_who_loses_patience_leaves_no_process_behind(home: Path):
     asking.communicate(timeout=60)
     assert asking.returncode != 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in child)
+    assert list((home / "index").glob("reader-*")) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals there")
+@pytest.mark.parametrize("ending", ["SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("by", ["command", "library"])
+def test_an_asker_that_is_killed_leaves_no_process_and_no_copy_behind(home: Path, by: str, ending: str):
+    command = [sys.executable, "-m", "provml", "query", ENDLESS, "--home", str(home), "--timeout", "600"]
+    if by == "library":
+        asks = f"import provml; provml.open({str(home)!r}).query({ENDLESS!r}, timeout=600)"
+        command = [sys.executable, "-c", asks]
+    asking = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    child = wait_for(lambda: [pid for pid in descendants(asking.pid) if "apart.py" in command_of(pid)])
+    time.sleep(1.0)  # by now the engine is at work
+    asking.send_signal(getattr(signal, ending))
+    asking.communicate(timeout=60)
+    wait_for(lambda: [1] if not any("apart.py" in command_of(pid) for pid in child) else [])
     assert list((home / "index").glob("reader-*")) == []
 
 

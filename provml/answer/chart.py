@@ -14,7 +14,7 @@ from provml.answer.table import one_line, special, width_of
 FEW, MANY = "*+xo#@%&", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """The marks of a few series, and of many."""
 
-LEAST = 16
+LEAST = 4
 """How many characters wide the picture is at least, however narrow the terminal."""
 
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))

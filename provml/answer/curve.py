@@ -85,6 +85,9 @@ def curves(
             words = [cell(row[place]) for place in told_apart]
             title = " ".join([*words, *([name] if len(curve.y) > 1 or not words else [])])
             found.setdefault(title, {})[right, up] = None
+    if not found and left_out:
+        what = f"All {left_out} points are" if left_out > 1 else "The only point is"
+        raise NotACurve(f"{what} NaN or infinite", "There is nothing to draw: ask without a plot.")
     if not found:
         raise NotACurve("There is no point to plot", "Ask for a training that has some.")
     try:

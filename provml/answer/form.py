@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from provml.answer.table import Row, special
@@ -35,7 +36,13 @@ _IN_XML = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&qu
 
 def as_json(value: Any, *, indent: int | None = 2) -> str:
     """Anything made of dictionaries, lists and values as JSON; what JSON has no word for is text."""
-    return json.dumps(plain(value), indent=indent, ensure_ascii=False)
+    return json.dumps(plain(value), indent=indent, ensure_ascii=False, default=_double)
+
+
+def _double(value: Decimal) -> float | str:
+    """A decimal as the double that is nearest to it, which is what readers of JSON make of it anyway."""
+    nearest = float(value)
+    return nearest if nearest - nearest == 0.0 else str(value)
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Row], delimiter: str = ",") -> str:
@@ -50,7 +57,7 @@ def as_csv(columns: Sequence[str], rows: Iterable[Row], delimiter: str = ",") ->
 
 def plain(value: Any) -> Any:
     """A value as JSON or CSV has it: numbers exact, times in ISO 8601, all else as text."""
-    if value is None or value.__class__ in (bool, int, str):
+    if value is None or value.__class__ in (bool, int, str, Decimal):
         return value
     if isinstance(value, float):
         return value if value - value == 0.0 else special(value)

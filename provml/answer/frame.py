@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from provml.answer.form import plain
@@ -111,7 +112,7 @@ def _kind(held: list[Any]) -> str:
         return "truth"
     if classes == {int}:
         return "integer" if all(-LARGEST <= value < LARGEST for value in held) else "mixed"
-    if classes <= {int, float}:
+    if classes <= {int, float, Decimal}:  # a decimal becomes the double that is nearest to it
         return "number" if all(value.__class__ is float or abs(value) <= EXACT for value in held) else "mixed"
     if classes == {datetime}:
         zoned = sum(value.tzinfo is not None for value in held)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from provml.answer import form, table
 from provml.answer.curve import Curve, Curves
 from provml.answer.table import Row
+from provml.errors import WrongType
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -26,8 +27,10 @@ class Answer:
     """The rows of a question, in order, with the names of their columns.
 
     `curve` says which columns make a curve, and `types` what the columns hold, where the question tells. `is_graph`
-    where the rows are the triples of CONSTRUCT or DESCRIBE.
+    where the rows are the triples of CONSTRUCT or DESCRIBE. `note` says why there may be no rows.
     """
+
+    note = ""
 
     def __init__(
         self,
@@ -197,6 +200,10 @@ class Answer:
 
     def to_rdf(self, as_: str = "ttl") -> str:
         """The triples of CONSTRUCT and DESCRIBE as RDF (ttl, nt, jsonld)."""
+        if not self.is_graph:
+            columns = f"the columns {', '.join(self.columns)}" if self.columns else "no columns"
+            advice = "Ask by CONSTRUCT or DESCRIBE, or write these rows by to_sparql()."
+            raise WrongType("Answer", "to_rdf", columns, "the triples of CONSTRUCT or DESCRIBE", advice)
         return form.as_rdf(self.terms(), as_)
 
 

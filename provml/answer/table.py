@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from provml.values import IRI
@@ -70,7 +71,8 @@ def cell(value: Any) -> str:
     """A value as people read it in one cell of a table."""
     if value is None:
         return ""
-    if isinstance(value, float):
+    if isinstance(value, (float, Decimal)):
+        value = float(value)
         return f"{value:.6g}" if value - value == 0.0 else special(value)
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -108,4 +110,6 @@ def width_of(text: str) -> int:
 def is_numeric(column: list[Any]) -> bool:
     """Whether a column holds numbers and nothing else, so that they stand under each other."""
     held = [value for value in column if value is not None]
-    return bool(held) and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in held)
+    return bool(held) and all(
+        isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) for value in held
+    )

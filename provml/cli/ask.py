@@ -38,8 +38,8 @@ class Questions(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         catalog = self.catalog(ctx)
-        names = list(catalog)
-        return Question(catalog[cmd_name], catalog) if cmd_name in names or cmd_name.lower() in names else None
+        query = catalog.find(cmd_name)
+        return Question(query, catalog) if query is not None else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -64,11 +64,9 @@ class Question(click.Command):
     def __init__(self, query: Query, catalog: Catalog) -> None:
         self.query = query
         self.catalog = catalog
-        taken = {"list", "show", "format", "output", "plot", "home", "timeout", "allow_service", "help"}
-        own = {name: f"{name}_" if name in taken else name for name in query.params}
         self.asked = {f"given_{name}": one for name, one in query.params.items()}
         options: list[click.Parameter] = [
-            _option(f"given_{name}", own[name], one) for name, one in query.params.items()
+            _option(f"given_{name}", _own(name), one) for name, one in query.params.items()
         ]
         super().__init__(query.id, callback=self.answer, params=options, help=_about(query), short_help=query.summary)
         self.params += [one for one in ask.params if one.name != "listed"]
@@ -106,20 +104,28 @@ class Question(click.Command):
         if plot and self.query.plot is None:
             curves = ", ".join(name for name in self.catalog if self.catalog[name].plot is not None)
             raise NotACurve(f"{self.query.id} is no curve", f"Plot one of {curves}.")
-        if show and not any(self.query.params[name].of for name in values):
+        looked_up = any(
+            one.type == "iri" or one.names == "content" for one in map(self.query.params.get, values) if one
+        )
+        if show and not (looked_up and Path(home or default_home()).is_dir()):
             click.echo(self.query.bind(values), nl=False)
             return
+        from provml.store import asking  # with the question at hand, the store need not read them all again
+
         with opened(home) as store:
             if show:
-                click.echo(store.sparql(self.query.id, **values), nl=False)
+                click.echo(asking.bound(store, self.query, values), nl=False)
                 return
-            answer = store.ask(
-                self.query.id,
-                timeout=timeout or None,
-                service=bool(service),
-                **{f"{name}_" if name in ("timeout", "service") else name: held for name, held in values.items()},
-            )
+            answer = asking.ask(store, self.query, values, timeout or None, bool(service))
         give(answer, form, output, bool(plot))
+        if answer.note:
+            click.echo(f"provml: {answer.note}", err=True)
+
+
+def _own(name: str) -> str:
+    """What the option of a parameter is called: one that every question has stays that."""
+    taken = ("list", "show", "format", "output", "plot", "home", "timeout", "allow_service", "help")
+    return f"{name}_" if name in taken else name
 
 
 def _option(key: str, name: str, one: Parameter) -> click.Option:
@@ -187,7 +193,7 @@ def ask(ctx: click.Context, /, listed: bool, form: str | None, output: Path | No
 
 
 def _parameters(query: Query) -> str:
-    words = [f"--{name}" if one.required else f"[--{name}]" for name, one in query.params.items()]
+    words = [f"--{_own(name)}" if one.required else f"[--{_own(name)}]" for name, one in query.params.items()]
     return " ".join([*words, *(["[--plot]"] if query.plot is not None else [])])
 
 

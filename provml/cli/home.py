@@ -53,14 +53,18 @@ def query(
 def read_query(given: str) -> str:
     """The text of a query that is given as such, as a file or as -."""
     try:
+        may_be_a_file = "\n" not in given and "{" not in given
         if given == "-":
-            text = sys.stdin.read()
-        elif "\n" not in given and "{" not in given and (given.endswith((".rq", ".sparql")) or Path(given).is_file()):
-            text = Path(given).read_text(encoding="utf-8")
+            text = sys.stdin.buffer.read().decode("utf-8-sig")
+        elif may_be_a_file and (given.endswith((".rq", ".sparql")) or Path(given).exists()):
+            text = Path(given).read_text(encoding="utf-8-sig")
         else:
             text = given
     except UnicodeDecodeError as error:
-        raise BrokenFile("it is not text in UTF-8", "Give a file with a SPARQL query.", file=given) from error
+        place = "the input" if given == "-" else given
+        raise BrokenFile("it is not text in UTF-8", "Give a file with a SPARQL query.", file=place) from error
+    except IsADirectoryError as error:
+        raise BrokenFile("it is a folder", "Give a file with a SPARQL query.", file=given) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise BrokenFile(reason, "Give a file with a SPARQL query.", file=given) from error

@@ -58,7 +58,7 @@ def with_output(command: Command) -> Command:
         "ttl, nt, jsonld for the triples of CONSTRUCT and DESCRIBE."
     )
     place = "Write to this file, whole or not at all; its ending says the format unless given."
-    drawn = f"Draw the curve; in a file that ends in {', '.join(PICTURES)}, as a picture."
+    drawn = f"Draw the curve; in a file that ends in {', '.join(PICTURES)}, as a picture, in .txt with characters."
     for option in (
         click.option("--plot", is_flag=True, help=drawn),
         click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=place),
@@ -79,6 +79,8 @@ def give(answer: Answer | bool, form: str | None, output: Path | None = None, pl
     if ending and form is None and not plot and ending not in ENDINGS:
         endings = ", ".join(ENDINGS)
         raise click.UsageError(f"No answer ends in {ending}. Let it end in one of {endings}, or give --format.")
+    if plot and ending not in ("", ".txt", *PICTURES):
+        raise click.UsageError(f"No drawing ends in {ending}. Let it end in one of {', '.join(PICTURES)}, or .txt.")
     if plot and isinstance(answer, bool):
         raise click.UsageError("A yes or no cannot be drawn: ask without --plot.")
     if plot and ending in PICTURES and not isinstance(answer, bool):

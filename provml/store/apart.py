@@ -1,8 +1,9 @@
 """A query in a process of its own, which can be ended: Oxigraph itself cannot stop a query once it runs.
 
 The process reads a copy of the index (hard links where it is on the disk), takes no more time and memory than it is
-given, and writes what it found to a file, no more of it than the asking process has room for. This file is also what
-that process runs, so it imports only what that needs.
+given, and writes what it found to a file, no more of it than the asking process has room for. Where the asking process
+is gone, however it ended, this one ends too and takes the copy with it. This file is also what that process runs, so it
+imports only what that needs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,8 @@ FAILED = 3
 """How the process ends where the engine refused the query; what it said is on its error stream."""
 TRIPLES = ".nt"
 """How the file ends that it writes, where these are triples; else it has results, as JSON."""
+LONGEST = 1_000_000
+"""How many seconds a query may be given: more than eleven days are no limit."""
 SHARE = 4
 """What it writes may take this part of the memory: as rows of Python values, 72 MB of it were seen to take 261."""
 
@@ -41,9 +45,14 @@ def ask(
     place = Path(tempfile.mkdtemp(prefix="reader-", dir=folder))
     try:
         copy = _copy(store, place, on_disk=folder is not None)
-        return _asked(copy, place / "found", sparql, prefixes, timeout, memory)
+        return _asked(place, copy, sparql, prefixes, timeout, memory)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def is_limit(seconds: object) -> bool:
+    """Whether this can be the limit of a query."""
+    return isinstance(seconds, (int, float)) and 0 <= seconds <= LONGEST
 
 
 def half() -> int:
@@ -65,20 +74,22 @@ def _copy(store: ox.Store, place: Path, *, on_disk: bool) -> Path:
     return place / "all.nq"
 
 
-def _asked(copy: Path, found: Path, sparql: str, prefixes: dict[str, str], timeout: float, memory: int) -> Any:
+def _asked(place: Path, copy: Path, sparql: str, prefixes: dict[str, str], timeout: float, memory: int) -> Any:
     import pyoxigraph as ox
 
+    found = place / "found"
+    (place / "asked").write_bytes(pickle.dumps((str(copy), str(found), sparql, prefixes, timeout, memory)))
     path = os.pathsep.join(part for part in sys.path if part)
     process = subprocess.Popen(
-        [sys.executable, "-P", __file__],
+        [sys.executable, "-P", __file__, str(place)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path},
     )
+    sign_of_life, process.stdin = process.stdin, None  # it stays open until this process ends, or is done here
     try:
-        given = (str(copy), str(found), sparql, prefixes, timeout, memory)
-        _, said = process.communicate(pickle.dumps(given), timeout)
+        _, said = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         raise TimeoutError from None
     finally:  # also where the user lost patience
@@ -86,6 +97,8 @@ def _asked(copy: Path, found: Path, sparql: str, prefixes: dict[str, str], timeo
             process.kill()
         with contextlib.suppress(ValueError):
             process.communicate()
+        if sign_of_life is not None:
+            sign_of_life.close()
     if process.returncode in (-signal.SIGABRT, -signal.SIGSEGV) or b"MemoryError" in said:
         raise MemoryError
     if process.returncode:  # the last line is what a process that fails otherwise has to say
@@ -98,9 +111,10 @@ def _asked(copy: Path, found: Path, sparql: str, prefixes: dict[str, str], timeo
     return ox.parse_query_results(path=str(found), format=ox.QueryResultsFormat.JSON)
 
 
-def _serve() -> None:
+def _serve(place: str) -> None:
     """What the process does."""
-    copy, found, sparql, prefixes, timeout, memory = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_watch, args=(place,), daemon=True).start()  # the engine lets other threads run
+    copy, found, sparql, prefixes, timeout, memory = pickle.loads((Path(place) / "asked").read_bytes())
     _bound(timeout, memory)
     import pyoxigraph as ox
 
@@ -123,6 +137,13 @@ def _serve() -> None:
         sys.stderr.flush()
         os._exit(FAILED)
     os._exit(0)  # nothing is kept, so nothing has to be closed
+
+
+def _watch(place: str) -> None:
+    """End this process, and take its folder away, when the one that asks is gone: nothing else ends its input."""
+    sys.stdin.buffer.read()
+    shutil.rmtree(place, ignore_errors=True)
+    os._exit(FAILED)
 
 
 class Bounded(io.FileIO):
@@ -153,4 +174,4 @@ def _bound(timeout: float, memory: int) -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(sys.argv[1])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from provml.answer import Answer, Curve
-from provml.catalog import Parameter, Query
-from provml.errors import BrokenQuery
+from provml.answer import Answer, Curve, one_line
+from provml.catalog import ENDLESS, Parameter, Query
+from provml.errors import BrokenFile, BrokenQuery
 from provml.store import naming
 
 if TYPE_CHECKING:
@@ -18,19 +18,36 @@ def ask(
     store: Store, query: Query, values: Mapping[str, Any], timeout: float | None = None, service: bool = False
 ) -> Answer:
     """The answer to a question of the catalog."""
-    sparql = bound(store, query, values)
+    given = _looked_up(store, query, values)
+    sparql = query.bind(given)
     try:
         answer = store.query(sparql, sync=False, timeout=timeout, service=service)
     except BrokenQuery as error:
         raise BrokenQuery(error.reason, error.advice, file=str(query.path)) from error
     if not isinstance(answer, Answer):
         raise BrokenQuery("a question is a SELECT query, and this is another", file=str(query.path))
+    if query.columns and set(query.columns) != set(answer.columns):
+        reason = f"its header has the columns {', '.join(query.columns)}, and its SELECT {', '.join(answer.columns)}"
+        raise BrokenFile(reason, "Let them be the same.", file=str(query.path))
     answer.types = query.columns
     if query.plot is not None:
         answer.curve = _curve(query, query.given(values))
     if any(all(cell is None for cell in cells) for cells in zip(*answer.rows, strict=True)) or not answer.rows:
         naming.check(store, query, query.given(values))
+    if not answer.rows:
+        answer.note = naming.unknown(store, query, given) or _asked_with(query, query.given(values))
     return answer
+
+
+def _asked_with(query: Query, values: Mapping[str, Any]) -> str:
+    """The values that a question without an answer was asked with, also those that nobody gave."""
+    words = [f"{name} {one_line(str(value))}" for name, value in values.items() if value is not None]
+    words += [
+        f"{name} {str(one.default).lower() if isinstance(one.default, bool) else one.default} (the default)"
+        for name, one in query.params.items()
+        if values.get(name) is None and one.default not in (None, ENDLESS)
+    ]
+    return f"It was asked with {', '.join(words)}." if words else ""
 
 
 def _curve(query: Query, values: Mapping[str, Any]) -> Curve:
@@ -43,9 +60,14 @@ def _curve(query: Query, values: Mapping[str, Any]) -> Curve:
 
 def bound(store: Store, query: Query, values: Mapping[str, Any]) -> str:
     """The SPARQL that a question becomes; names are looked up in the store, which is synced first."""
+    return query.bind(_looked_up(store, query, values))
+
+
+def _looked_up(store: Store, query: Query, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with what names stand for."""
     store.sync()
     given = query.given(values)
-    return query.bind({name: _found(store, query, query.params.get(name), value) for name, value in given.items()})
+    return {name: _found(store, query, query.params.get(name), value) for name, value in given.items()}
 
 
 def _found(store: Store, query: Query, one: Parameter | None, value: Any) -> Any:

@@ -170,8 +170,9 @@ class Store:
         """
         if not isinstance(sparql, str):
             raise BrokenQuery(f"it is a {type(sparql).__name__}, not text", "Give SPARQL as text.")
-        if timeout is not None and not isinstance(timeout, (int, float)):
-            raise BrokenQuery(f"its timeout is {timeout!r}, not a number of seconds", "Give one, or leave it out.")
+        if timeout is not None and not apart.is_limit(timeout):
+            wanted = f"a number of seconds from 0 to {apart.LONGEST:,}"
+            raise BrokenQuery(f"its timeout is {timeout!r}, not {wanted}", "Give one, or leave it out.")
         guard.check(sparql, service=service)
         engine = self.engine if sync else self.index.store
         try:
@@ -206,7 +207,7 @@ class Store:
         """
         return asking.ask(self, self.catalog[question], values, timeout, service)
 
-    def sparql(self, question: str, **values: Any) -> str:
+    def sparql(self, question: str, /, **values: Any) -> str:
         """The SPARQL that a question of the catalog becomes."""
         return asking.bound(self, self.catalog[question], values)
 

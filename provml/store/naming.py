@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from provml.answer import Answer
+from provml.answer import Answer, one_line
 from provml.catalog import Parameter, Query
 from provml.errors import NoSuchRun, NotAnIRI, WrongParameter
 from provml.run import find
@@ -35,6 +35,13 @@ SELECT DISTINCT ?node ?name ?other WHERE {
   FILTER NOT EXISTS { ?node prov:specializationOf ?content }
   OPTIONAL { { ?node provlake:sha256 ?other } UNION { ?node provlake:path ?other } }
 }"""
+RUNS = """
+SELECT DISTINCT ?run WHERE {
+  ?it prov:specializationOf? $node .
+  { ?step prov:used ?it } UNION { ?it prov:wasGeneratedBy ?step }
+  { ?step provlake:wasMemberOfWorkflowExecution ?run }
+  UNION { ?step provml:wasSectionOf/provlake:wasMemberOfWorkflowExecution ?run }
+} ORDER BY ?run LIMIT 3"""
 CALLED = {
     "model": "SELECT DISTINCT ?name { ?one a provml:ModelProspection ; rdfs:label ?name }",
     "measure": "SELECT DISTINCT ?name { ?one a provml:EvaluationMeasure ; rdfs:label ?name }",
@@ -78,25 +85,43 @@ def stands_for(store: Store, query: Query, one: Parameter, value: Any) -> Any:
     what = one.of or "model, dataset or run"
     expected = f"one {what} ({len(found)} are called so)" if found else f"the name of one {what}"
     sure = [name for name, nodes in known.items() if len(nodes) == 1 and (not found or nodes <= found)]
-    if not found:  # a name alone is what people look for
+    if found:
+        sure.reverse()
+        sure.sort(key=_is_digest)
+        told = {name: _runs_of(store, *known[name]) for name in sure[:SHOWN] if _is_digest(name)}
+        said = listed(sure, told)
+        if any(len(nodes) == 1 and name.startswith(f"{value}@") for name, nodes in known.items()):
+            said += "; each is the last model that its run told under that name"
+    else:  # a name alone is what people look for
         sure = [name for name in sure if "@" not in name or name.partition("@")[0] not in sure]
-    said = listed([*reversed(sure)]) if found else near(value, sure)
+        said = near(value, sure)
     advice = f"Say which: {said}." if sure else f"There is no {what} here yet."
     raise WrongParameter(query.id, one.name, value, expected, advice)
 
 
 def near(value: str, names: Iterable[str]) -> str:
     """The names that are like one, or the first of them; digests come last."""
-    ordered = sorted(names, key=lambda name: (bool(DIGEST.fullmatch(name)), name))
+    ordered = sorted(names, key=lambda name: (_is_digest(name), name))
     like = difflib.get_close_matches(value, ordered, SHOWN, 0.3)
     return listed(like + [name for name in ordered if name not in like])
 
 
-def listed(names: list[str]) -> str:
-    """The first of some names, with how many more there are; digests are cut."""
-    short = [name[:12] if DIGEST.fullmatch(name) else name for name in names]
+def listed(names: list[str], told: Mapping[str, str] | None = None) -> str:
+    """The first of some names, with what is `told` of them and how many more there are; digests are cut."""
+    short = [(name[:12] if _is_digest(name) else one_line(name)) + (told or {}).get(name, "") for name in names]
     more = len(short) - SHOWN
     return ", ".join(short[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _is_digest(name: str) -> bool:
+    return DIGEST.fullmatch(name) is not None
+
+
+def _runs_of(store: Store, node: IRI) -> str:
+    """In which runs a dataset was, where that tells it from others of its name."""
+    rows = store.query(RUNS.replace("$node", f"<{node}>"), sync=False)
+    runs = [run.name for (run,) in rows] if isinstance(rows, Answer) else []
+    return f" (in {', '.join(runs[:2])}{', …' if len(runs) > 2 else ''})" if runs else ""
 
 
 def check(store: Store, query: Query, values: dict[str, Any]) -> None:
@@ -110,6 +135,18 @@ def check(store: Store, query: Query, values: dict[str, Any]) -> None:
         if names and value not in names and not begins:
             advice = f"There is {near(value, names)}."
             raise WrongParameter(query.id, name, value, f"the name of a {one.names} that there is", advice)
+
+
+def unknown(store: Store, query: Query, values: Mapping[str, Any]) -> str:
+    """What to say of IRIs that nothing here has: they are no names, so they are not looked up."""
+    for name, value in values.items():
+        for iri in value if isinstance(value, (list, tuple)) else [value]:
+            node = _iri(iri) if isinstance(iri, str) and query.params[name].type == "iri" else None
+            if node is not None and not store.query(
+                f"ASK {{ {{ <{node}> ?p ?o }} UNION {{ ?s ?p <{node}> }} }}", sync=False
+            ):
+                return f"Nothing here has the IRI {node}, which {name} is."
+    return ""
 
 
 def whole_digest(store: Store, query: Query, one: Parameter, value: Any) -> Any:
