@@ -441,6 +441,25 @@ def test_a_value_that_is_not_a_number_is_never_the_best(tmp_path: Path):
     assert math.isnan(world.rows("q1", "value", model="m", epoch=1)[0][0])
 
 
+def test_an_infinite_hyperparameter_is_near_to_itself_only(tmp_path: Path):
+    infinite, huge = float("inf"), 1e308
+    given = {"one": 1, "infinite": infinite, "below": -infinite, "huge": huge, "none": float("nan")}
+    for day, (name, value) in enumerate(given.items()):
+        tale = Tale(name, "e", 1e9 + day, model="net")
+        training = tale.begin("training", K=value, L=4, learning_rate=value)
+        tale.epoch(training, 1, 1.0, loss=0.5)
+        tale.write(tmp_path)
+    world = World(tmp_path)
+    asked = {1.0: ["one"], 1.0000001: ["one"], 32.0: [], infinite: ["infinite"], -infinite: ["below"]}
+    for value, names in {**asked, huge: ["huge"], 1.7 * huge: [], float("nan"): []}.items():
+        found = [(f"{RUN}{name}/training",) for name in names]
+        assert world.rows("h7", "training", model="net", k=value, l=4) == found
+        assert world.rows("h8", "training", model="net", k=value, l=4, learning_rate=value) == found
+    for value, names in {**asked, 1.0000001: []}.items():
+        found = [(f"{RUN}{name}/training",) for name in names]
+        assert world.rows("b7", "training", hyperparameter="K", least=value, most=value) == found
+
+
 def test_a_model_that_nobody_trained_gives_no_rows(trainings: World):
     for name, query in CATALOG.items():
         one = query.params.get("model")
