@@ -166,7 +166,7 @@ def test_the_list_is_in_families_for_people_and_in_rows_for_programs(home: Path)
 
 def test_a_question_tells_of_its_parameters(home: Path):
     told = " ".join(said(home, "h8", "--help").split())
-    assert "What was the least loss" in told
+    assert "What was the best loss" in told
     assert "--model TEXT the model's name, such as densed [required]" in told
     assert "--learning_rate NUMBER" in told
     assert "[default: loss]" in told

@@ -307,7 +307,7 @@ def cycles(draw: st.DrawFn) -> seismic.Seismic:
         slices = (low, low + draw(st.sampled_from([10, 100])))
         world.preparation(f"p{number}", 10 + number, source, name, slices=slices, tile=64, noise=0.25)
         names.append(name)
-    loss = st.integers(1, 8).map(lambda n: n / 8)
+    loss = st.integers(1, 8).map(lambda n: n / 8) | st.just(1)
     for number in range(draw(st.integers(1, 3))):
         sets = draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True))
         world.learning(
@@ -458,6 +458,31 @@ def test_an_infinite_hyperparameter_is_near_to_itself_only(tmp_path: Path):
     for value, names in {**asked, 1.0000001: []}.items():
         found = [(f"{RUN}{name}/training",) for name in names]
         assert world.rows("b7", "training", hyperparameter="K", least=value, most=value) == found
+
+
+def test_whole_and_broken_numbers_tie(tmp_path: Path):
+    tale = Tale("ties", "ties", 1e9, model="m")
+    data = tale.data("d.h5")
+    training = tale.begin("training", using=[data], learning_rate=0.1, k=1, l=2)
+    for index, (loss, accuracy) in enumerate([(1, 0.5), (1.0, 1), (2, 1.0), (1, 0.25)], 1):
+        tale.epoch(training, index, 1.0, loss=loss, accuracy=accuracy)
+    tale.write(tmp_path)
+    world = World(tmp_path)
+    least, most = [(1, 1), (2, 1), (4, 1)], [(2, 1), (3, 1)]
+    given = {"model": "m", "learning_rate": 0.1, "k": 1, "l": 2}
+    for measure, rows in (("loss", least), ("accuracy", most)):
+        for question in ("h4", "h5"):
+            assert world.rows(question, "epoch", "value", model="m", measure=measure) == rows, question
+        assert world.rows("h8", "epoch", "value", **given, measure=measure) == rows
+        found = world.rows("l3", "epoch", "name", "value", dataset=f"urn:{data}", measure=measure)
+        assert [(epoch, value) for epoch, name, value in found if name == measure] == rows
+
+
+@pytest.mark.parametrize("question", ["h4", "h5"])
+def test_the_best_of_a_measure_is_what_its_direction_says(trainings: World, question: str):
+    asked = {"model": "alexnet-20", "run": run("twenty")}
+    assert trainings.rows(question, "epoch", "value", **asked, measure="accuracy") == near([(20, 0.9402299)])
+    assert trainings.rows(question, "epoch", "value", **asked, measure="loss") == near([(20, 0.1954)])
 
 
 def test_a_model_that_nobody_trained_gives_no_rows(trainings: World):
