@@ -485,6 +485,29 @@ def test_the_best_of_a_measure_is_what_its_direction_says(trainings: World, ques
     assert trainings.rows(question, "epoch", "value", **asked, measure="loss") == near([(20, 0.1954)])
 
 
+def test_two_runs_differ_in_their_last_measures_adaptations_and_what_one_does_not_have(tmp_path: Path):
+    for name, last, changed in (("x", 0.5, {}), ("y", 0.25, {1: 0.05, 10: 0.01})):
+        tale = Tale(name, "e", 1e9, model="m")
+        training = tale.begin("training", learning_rate=0.1, **({} if changed else {"note": ""}))
+        twin = tale.begin("validation")
+        for index in range(1, 12):
+            at = tale.epoch(training, index, 1.0, loss=1.0 if index < 11 else last, **({"lag": 3} if index < 9 else {}))
+            tale.measured(tale.section(twin, index, during=at), loss=2 * last, top=1.0)
+            if index in changed:
+                tale.adapted(at, technique="decay", learning_rate=changed[index])
+        tale.measured(training, best=last)
+        tale.write(tmp_path)
+    world = World(tmp_path)
+    assert world.rows("b6", one=run("x"), other=run("y")) == [
+        ("adaptation", "learning_rate", None, "0.05 at epoch 1 by decay, 0.01 at epoch 10 by decay"),
+        ("hyperparameter", "note", '""', None),
+        ("measure of the last epoch", "loss", "0.5", "0.25"),
+        ("measure of the last validation", "loss", "1", "0.5"),
+        ("measure of the training", "best", "0.5", "0.25"),
+    ]
+    assert world.rows("b6", one=run("x"), other=run("x")) == []
+
+
 def test_a_model_that_nobody_trained_gives_no_rows(trainings: World):
     for name, query in CATALOG.items():
         one = query.params.get("model")
