@@ -508,6 +508,24 @@ def test_two_runs_differ_in_their_last_measures_adaptations_and_what_one_does_no
     assert world.rows("b6", one=run("x"), other=run("x")) == []
 
 
+def test_environments_differ_in_what_only_some_have(tmp_path: Path):
+    said: list[dict[str, str] | None] = [{"numpy": "1", "@a/b": "2"}, {"numpy": "1"}, {"numpy": "1", "@a/b": "3"}, None]
+    for number, software in enumerate(said):
+        tale = Tale(f"r{number}", "e", 1e9, model="m")
+        if software is not None:  # of a run that tells nothing of its environment, nothing is known to be missing
+            tale.environment({"hostname": "h"}, {"user_name": "alice"} if number else {}, software)
+        tale.write(tmp_path)
+    world = World(tmp_path)
+    for asked in ({}, {"model": "m"}):
+        assert world.rows("b9", **asked) == [
+            ("environment", "userName", "alice", 2, run("r1")),
+            ("environment", "userName", None, 1, None),
+            ("software", "@a/b", None, 1, None),
+            ("software", "@a/b", "2", 1, run("r0")),
+            ("software", "@a/b", "3", 1, run("r2")),
+        ]
+
+
 def test_a_model_that_nobody_trained_gives_no_rows(trainings: World):
     for name, query in CATALOG.items():
         one = query.params.get("model")
