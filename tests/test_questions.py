@@ -526,6 +526,29 @@ def test_environments_differ_in_what_only_some_have(tmp_path: Path):
         ]
 
 
+def test_every_section_of_a_training_is_told_once(tmp_path: Path):
+    for number, kind in enumerate(("epoch", "round", "fold", "island")):
+        tale = Tale(f"a-{kind}", "e", 1e9 - number, model="m")
+        training = tale.begin("training", learning_rate=0.1)
+        for index in (1, 2):
+            at = tale.section(training, index, kind=kind)
+            for loss, accuracy in ((0.5, 0.25), (1.0, 0.125)):
+                tale.measured(at, loss=loss / index, accuracy=accuracy)
+            tale.end(at, 2.0)
+        tale.section(training, 3, kind=kind)
+        tale.write(tmp_path)
+    world = World(tmp_path)
+    assert world.rows("e1") == [
+        row
+        for kind in ("island", "fold", "round", "epoch")
+        for row in [
+            (f"{RUN}a-{kind}/training", 1, 2.0, 0.1, 1.0, 0.25),
+            (f"{RUN}a-{kind}/training", 2, 2.0, 0.1, 0.5, 0.25),
+            (f"{RUN}a-{kind}/training", 3, None, 0.1, None, None),
+        ]
+    ]
+
+
 def test_a_model_that_nobody_trained_gives_no_rows(trainings: World):
     for name, query in CATALOG.items():
         one = query.params.get("model")
