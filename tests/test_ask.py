@@ -201,7 +201,7 @@ def test_a_folder_of_questions_that_is_none_is_told(home: Path, tmp_path: Path, 
 
 def test_a_question_tells_of_its_parameters(home: Path):
     told = " ".join(said(home, "h8", "--help").split())
-    assert "What was the least loss" in told
+    assert "What was the best loss" in told
     assert "--model TEXT the model's name, such as densed [required]" in told
     assert "--learning_rate NUMBER" in told
     assert "[default: loss]" in told

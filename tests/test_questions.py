@@ -308,7 +308,7 @@ def cycles(draw: st.DrawFn) -> seismic.Seismic:
         slices = (low, low + draw(st.sampled_from([10, 100])))
         world.preparation(f"p{number}", 10 + number, source, name, slices=slices, tile=64, noise=0.25)
         names.append(name)
-    loss = st.integers(1, 8).map(lambda n: n / 8)
+    loss = st.integers(1, 8).map(lambda n: n / 8) | st.just(1)
     for number in range(draw(st.integers(1, 3))):
         sets = draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True))
         world.learning(
@@ -440,6 +440,114 @@ def test_a_value_that_is_not_a_number_is_never_the_best(tmp_path: Path):
     assert world.rows("h4", "epoch", "value", model="m") == [(2, 0.5)]
     assert world.rows("h5", "epoch", "value", model="m") == [(3, 0.3)]
     assert math.isnan(world.rows("q1", "value", model="m", epoch=1)[0][0])
+
+
+def test_an_infinite_hyperparameter_is_near_to_itself_only(tmp_path: Path):
+    infinite, huge = float("inf"), 1e308
+    given = {"one": 1, "infinite": infinite, "below": -infinite, "huge": huge, "none": float("nan")}
+    for day, (name, value) in enumerate(given.items()):
+        tale = Tale(name, "e", 1e9 + day, model="net")
+        training = tale.begin("training", K=value, L=4, learning_rate=value)
+        tale.epoch(training, 1, 1.0, loss=0.5)
+        tale.write(tmp_path)
+    world = World(tmp_path)
+    asked = {1.0: ["one"], 1.0000001: ["one"], 32.0: [], infinite: ["infinite"], -infinite: ["below"]}
+    for value, names in {**asked, huge: ["huge"], 1.7 * huge: [], float("nan"): []}.items():
+        found = [(f"{RUN}{name}/training",) for name in names]
+        assert world.rows("h7", "training", model="net", k=value, l=4) == found
+        assert world.rows("h8", "training", model="net", k=value, l=4, learning_rate=value) == found
+    for value, names in {**asked, 1.0000001: []}.items():
+        found = [(f"{RUN}{name}/training",) for name in names]
+        assert world.rows("b7", "training", hyperparameter="K", least=value, most=value) == found
+
+
+def test_whole_and_broken_numbers_tie(tmp_path: Path):
+    tale = Tale("ties", "ties", 1e9, model="m")
+    data = tale.data("d.h5")
+    training = tale.begin("training", using=[data], learning_rate=0.1, k=1, l=2)
+    for index, (loss, accuracy) in enumerate([(1, 0.5), (1.0, 1), (2, 1.0), (1, 0.25)], 1):
+        tale.epoch(training, index, 1.0, loss=loss, accuracy=accuracy)
+    tale.write(tmp_path)
+    world = World(tmp_path)
+    least, most = [(1, 1), (2, 1), (4, 1)], [(2, 1), (3, 1)]
+    given = {"model": "m", "learning_rate": 0.1, "k": 1, "l": 2}
+    for measure, rows in (("loss", least), ("accuracy", most)):
+        for question in ("h4", "h5"):
+            assert world.rows(question, "epoch", "value", model="m", measure=measure) == rows, question
+        assert world.rows("h8", "epoch", "value", **given, measure=measure) == rows
+        found = world.rows("l3", "epoch", "name", "value", dataset=f"urn:{data}", measure=measure)
+        assert [(epoch, value) for epoch, name, value in found if name == measure] == rows
+
+
+@pytest.mark.parametrize("question", ["h4", "h5"])
+def test_the_best_of_a_measure_is_what_its_direction_says(trainings: World, question: str):
+    asked = {"model": "alexnet-20", "run": run("twenty")}
+    assert trainings.rows(question, "epoch", "value", **asked, measure="accuracy") == near([(20, 0.9402299)])
+    assert trainings.rows(question, "epoch", "value", **asked, measure="loss") == near([(20, 0.1954)])
+
+
+def test_two_runs_differ_in_their_last_measures_adaptations_and_what_one_does_not_have(tmp_path: Path):
+    for name, last, changed in (("x", 0.5, {}), ("y", 0.25, {1: 0.05, 10: 0.01})):
+        tale = Tale(name, "e", 1e9, model="m")
+        training = tale.begin("training", learning_rate=0.1, **({} if changed else {"note": ""}))
+        twin = tale.begin("validation")
+        for index in range(1, 12):
+            at = tale.epoch(training, index, 1.0, loss=1.0 if index < 11 else last, **({"lag": 3} if index < 9 else {}))
+            tale.measured(tale.section(twin, index, during=at), loss=2 * last, top=1.0)
+            if index in changed:
+                tale.adapted(at, technique="decay", learning_rate=changed[index])
+        tale.measured(training, best=last)
+        tale.write(tmp_path)
+    world = World(tmp_path)
+    assert world.rows("b6", one=run("x"), other=run("y")) == [
+        ("adaptation", "learning_rate", None, "0.05 at epoch 1 by decay, 0.01 at epoch 10 by decay"),
+        ("hyperparameter", "note", '""', None),
+        ("measure of the last epoch", "loss", "0.5", "0.25"),
+        ("measure of the last validation", "loss", "1", "0.5"),
+        ("measure of the training", "best", "0.5", "0.25"),
+    ]
+    assert world.rows("b6", one=run("x"), other=run("x")) == []
+
+
+def test_environments_differ_in_what_only_some_have(tmp_path: Path):
+    said: list[dict[str, str] | None] = [{"numpy": "1", "@a/b": "2"}, {"numpy": "1"}, {"numpy": "1", "@a/b": "3"}, None]
+    for number, software in enumerate(said):
+        tale = Tale(f"r{number}", "e", 1e9, model="m")
+        if software is not None:  # of a run that tells nothing of its environment, nothing is known to be missing
+            tale.environment({"hostname": "h"}, {"user_name": "alice"} if number else {}, software)
+        tale.write(tmp_path)
+    world = World(tmp_path)
+    for asked in ({}, {"model": "m"}):
+        assert world.rows("b9", **asked) == [
+            ("environment", "userName", "alice", 2, run("r1")),
+            ("environment", "userName", None, 1, None),
+            ("software", "@a/b", None, 1, None),
+            ("software", "@a/b", "2", 1, run("r0")),
+            ("software", "@a/b", "3", 1, run("r2")),
+        ]
+
+
+def test_every_section_of_a_training_is_told_once(tmp_path: Path):
+    for number, kind in enumerate(("epoch", "round", "fold", "island")):
+        tale = Tale(f"a-{kind}", "e", 1e9 - number, model="m")
+        training = tale.begin("training", learning_rate=0.1)
+        for index in (1, 2):
+            at = tale.section(training, index, kind=kind)
+            for loss, accuracy in ((0.5, 0.25), (1.0, 0.125)):
+                tale.measured(at, loss=loss / index, accuracy=accuracy)
+            tale.end(at, 2.0)
+        tale.section(training, 3, kind=kind)
+        tale.write(tmp_path)
+    world = World(tmp_path)
+    assert world.rows("e1") == [
+        row
+        for kind in ("island", "fold", "round", "epoch")
+        for row in [
+            (f"{RUN}a-{kind}/training", 1, 2.0, 0.1, 1.0, 0.25),
+            (f"{RUN}a-{kind}/training", 2, 2.0, 0.1, 0.5, 0.25),
+            (f"{RUN}a-{kind}/training", 3, None, 0.1, None, None),
+        ]
+    ]
 
 
 def test_a_model_that_nobody_trained_gives_no_rows(trainings: World):

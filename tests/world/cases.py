@@ -44,7 +44,7 @@ ALEXNET: dict[str, dict[str, Any]] = {
     "h3": {"model": "alexnet-20"},
     "h3-given": {"model": "densed", "run": f"{RUN}densed-20", "first": 5},
     "h4": {"model": "alexnet-20"},
-    "h4-given": {"model": "densed", "run": f"{RUN}densed-20", "measure": "loss"},
+    "h4-given": {"model": "alexnet-20", "run": f"{RUN}twenty", "measure": "accuracy"},
     "h5": {"model": "alexnet-20"},
     "h5-given": {"model": "alexnet", "run": f"{RUN}best", "measure": "loss", "hyperparameter": "learning_rate"},
     "h6": {"model": "alexnet-20"},
