@@ -280,10 +280,9 @@ class Reckoning:
         rows = []
         for training in found.values():
             for epoch in self.epochs(training):
-                losses = epoch.batch_measures.get("loss")
-                if not losses or not epoch.is_done:
-                    continue
+                losses = epoch.batch_measures.get("loss", []) if epoch.is_done else []
                 own = [one for one in self.models if one[0] == epoch.run and one[2] == epoch.at]
+                whole = [one for one in self.models if one[0] == epoch.run and one[2] == training.at]
                 mine = [*epoch.in_force.items(), *(pair for one in own for pair in one[3].items())]
                 mine += [("epoch", epoch.index)] if own else []
                 twins = self._twins(epoch)
@@ -295,8 +294,9 @@ class Reckoning:
                     if twin.batch_measures.get("loss") and twin.is_done
                 ]
                 lists = (_pairs(mine), _pairs(epoch.measures), _pairs(theirs), _pairs(measured))
-                for model in [f"{BASE}{run}/data/{ref}" for run, ref, _, _ in own] or [None]:
-                    rows.append((training.iri, epoch.index, model, min(losses), *lists, min(best, default=None)))
+                least = min(losses, default=None), min(best, default=None)
+                for model in [f"{BASE}{run}/data/{ref}" for run, ref, _, _ in own or whole] or [None]:
+                    rows.append((training.iri, epoch.index, model, least[0], *lists, least[1]))
         return rows
 
 
