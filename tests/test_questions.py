@@ -626,3 +626,22 @@ def test_an_endless_hyperparameter_is_only_like_itself(tmp_path: Path):
             (f"{RUN}{name}/training",)
         ]
     assert world.rows("q7", model="net", hyperparameter="clip", value=math.nan) == []
+
+
+def test_what_goes_on_from_the_file_of_a_model_has_its_training_behind_it(tmp_path: Path):
+    weights = tmp_path / "net.pt"
+    weights.write_bytes(b"weights")
+    said: dict[str, Any] = {"home": tmp_path / "home", "strict": True}
+    with record("trains", run="first", model="net", **said) as run:
+        raw = run.dataset(b"raw", name="raw", role="raw")
+        with run.training(using=raw) as training:
+            training.produced(weights)
+    with record("tunes", run="second", model="tuned", **said) as run:
+        known = run.dataset(weights, role="pretrained")
+        with run.training(name="tuning", using=known) as training:
+            training.produced(b"tuned weights")
+    world = World(tmp_path / "home")
+    tuned, net = f"{RUN}second/data/tuned", f"{RUN}first/data/net"
+    assert [step for (step,) in world.rows("b3", "name", model=tuned)] == ["training", "tuning"]
+    assert "raw" in [name for (name,) in world.rows("b1", "name", start=tuned)]
+    assert tuned in [thing for (thing,) in world.rows("b2", "thing", start=net)]

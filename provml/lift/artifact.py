@@ -31,6 +31,8 @@ def data(lifter: Lifter, what: event.Data) -> None:
         base = str(name.data(lifter.run, what.ref, "" if "@" in what.ref else lifter.state.own))
         known = lifter.state.refs[what.ref] = Known(what.kind, what.name, base, base)
     known.kind, known.name = what.kind, what.name
+    if what.sha256 != known.sha256:  # a model of another content
+        known.paths = []
     if what.path and what.path not in known.paths:
         known.paths.append(what.path)
     known.sha256, known.size = what.sha256, what.size
@@ -152,6 +154,11 @@ def produced(lifter: Lifter, what: event.Produced) -> None:
     stage_at, _, index = what.at.partition("/")
     if known.kind == "model" and lifter.place(stage_at).counts.get("network"):
         said["has_model_schema"] = IRI(f"{lifter.node(lifter.place(stage_at))}/network")
+    if known.kind == "model" and known.sha256:  # whoever goes on from its file goes on from it
+        said["alternate_of"] = content = name.data(lifter.run, f"sha256:{known.sha256}")
+        attribute = lifter.plan.model(known.name)
+        file = vocab.DataReference(content, was_derived_from_attribute=attribute, path=known.paths, **_identity(known))
+        lifter.tell(file)
     lifter.tell(_thing(lifter, known, iri, **said))
     if known.kind != "model":
         return
