@@ -50,7 +50,7 @@ class Capture(Recording, keras.callbacks.Callback):
         keras.callbacks.Callback.__init__(self)
         Recording.__init__(self, name, hyperparameters=hyperparameters, **settings)
         self._save_to = Path(save_model) if save_model is not None else None
-        self._unsaved = False
+        self._unsaved: Any = None
         self._best = 0
         self._reads_files = checkpoints
         self._beside: list[Any] = []
@@ -65,8 +65,8 @@ class Capture(Recording, keras.callbacks.Callback):
     # ---- fit
 
     def on_train_begin(self, logs: Any = None) -> None:
+        self._save()
         self._beside, calls = _around(self._model)
-        self._unsaved = False
         self._begin_fit(calls.get("fit", {}))
 
     @hook
@@ -81,7 +81,9 @@ class Capture(Recording, keras.callbacks.Callback):
         values |= {"dtype_policy": policy} if policy != "float32" else {}
         layers: list[dict[str, Any]] = self.tried(lambda: list(layer.of_keras(model)), [])
         values["num_layers"] = len(layers)
-        stage = self.begin_training(values, using=self.data("training", lambda: self._seen(fit, "training")))
+        self.anew("training", "validation")
+        seen = self.data("training", lambda: self._seen_in(fit, "training"))
+        stage = self.begin_training(values, using=seen, model=model)
         optimizer = type(model.optimizer).__name__
         said = {"software": "keras", "version": keras.__version__, "backend": keras.backend.backend()}
         stage.implemented_by(optimizer, **said)
@@ -123,7 +125,7 @@ class Capture(Recording, keras.callbacks.Callback):
     def on_train_end(self, logs: Any = None) -> None:
         restored = [one for one in self._of(keras.callbacks.EarlyStopping) if one.restore_best_weights]
         self._end_fit(logs or {}, restored)
-        self._unsaved = True
+        self._unsaved = self.model
         at = self._beside.index(self) if self in self._beside else 0  # another callback may hold this one
         if self._save_to is None or not any(one in self._beside[at:] for one in restored):
             self._save()  # else the best weights are restored after this, and it waits until `fit` has ended
@@ -142,26 +144,26 @@ class Capture(Recording, keras.callbacks.Callback):
 
     def _save(self) -> None:
         """Save the model that a training left, which was asked for whether or not it is recorded; and tell it."""
-        if self._unsaved:
-            self._unsaved = False
+        model, self._unsaved = self._unsaved, None
+        if model is not None:
             if self._save_to is not None:
                 self._save_to.parent.mkdir(parents=True, exist_ok=True)
-                self.model.save(self._save_to)
+                model.save(self._save_to)
             self._tell_model()
 
     @hook
     def _tell_model(self) -> None:
         if self._save_to is None and self._best in self._kept:
-            self.made = self._kept[self._best]  # a checkpoint is just this model
+            self.left(self._kept[self._best])  # a checkpoint is just this model
         else:
             self.saved(self._save_to, epoch=self._best)
 
-    def finish(self, *, error: BaseException | None = None) -> None:
-        """End what is open, and the run if it is the capture's own."""
+    def done(self, *, error: BaseException | None = None) -> None:
+        """End and save what waits for an end: `fit` is over, however the rest went."""
         try:
             self._save()
         finally:
-            super().finish(error=error)
+            super().done(error=error)
 
     # ---- evaluate
 
@@ -178,10 +180,12 @@ class Capture(Recording, keras.callbacks.Callback):
             epoch = self.open_epoch()
             if epoch is not None:
                 fit = calls.get("fit", {})
-                self._twin = epoch.validation(using=self.data("validation", lambda: self._seen(fit, "validation")))
+                self._twin = epoch.validation(using=self.data("validation", lambda: self._seen_in(fit, "validation")))
             return
         self.end_training(error=RuntimeError("fit was left before its end"))
-        stage = self.begin_evaluation(using=self.data("test", lambda: self._seen(given, "test")))
+        self.anew("test")
+        seen = self.data("test", lambda: self._seen_in(given, "test"))
+        stage = self.begin_evaluation(using=seen, model=self.model)
         stage.parameters(batch_size=_batch_size(given))
 
     @hook
@@ -194,7 +198,7 @@ class Capture(Recording, keras.callbacks.Callback):
             self._twin.measured(**measures)
             self._twin.done()
 
-    def _seen(self, given: dict[str, Any], role: str) -> list[Data]:
+    def _seen_in(self, given: dict[str, Any], role: str) -> list[Data]:
         """What the caller of a hook was given to learn from or to be judged on."""
         if role == "validation":
             pair = given.get("validation_data")
@@ -254,7 +258,7 @@ class Capture(Recording, keras.callbacks.Callback):
             mark = _mark(path)
             if mark is not None and mark != self._marks.get(path) and mark[0] >= self._since:
                 self._marks[path] = mark
-                self._kept[section.index] = section.produced(path, epoch=section.index)
+                self._kept[section.index] = self.kept(section, path, epoch=section.index)
 
 
 def _around(model: Any) -> tuple[list[Any], dict[str, dict[str, Any]]]:

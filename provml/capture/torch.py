@@ -10,7 +10,8 @@ from typing import Any
 
 from provml.capture import facts, layer
 from provml.capture.optimizing import Optimizing, named, unwrapped
-from provml.capture.recording import BY_HAND, Section, hook
+from provml.capture.recording import BY_HAND, hook
+from provml.capture.section import Section
 from provml.errors import MissingPart
 from provml.sections import Stage
 
@@ -55,8 +56,8 @@ class Capture(Optimizing):
         self._now: Section | None = None
         self._handles = [one.register_step_pre_hook(self._on_step) for one in self.optimizers.values()]
 
-    def finish(self, *, error: BaseException | None = None) -> None:
-        """End what is open, and the run if it is the capture's own; the optimizers are as they were."""
+    def done(self, *, error: BaseException | None = None) -> None:
+        """End and save what waits for an end; the optimizers are as they were."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -64,7 +65,7 @@ class Capture(Optimizing):
             if error is None:
                 self._settle()
         finally:
-            super().finish(error=error)
+            super().done(error=error)
 
     # ---- the loop
 
@@ -148,7 +149,8 @@ class Capture(Optimizing):
             lambda: layer.of_torch(unwrapped(network)) if network is not None else [], []
         )
         values["num_layers"] = len(layers) or None
-        stage = self.begin_training(values, using=self.data("training"))
+        self.anew("training", "validation")
+        stage = self.begin_training(values, using=self.data("training"), model=self._trained_one())
         for kind in dict.fromkeys(type(one).__name__ for one in self.optimizers.values()):
             stage.implemented_by(kind, software="torch", version=torch.__version__)
         self._lazy = self.network is not None and _is_lazy(self.network)
@@ -222,7 +224,13 @@ class Capture(Optimizing):
 
     @hook
     def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:
-        found.append(self.begin_evaluation(name=name, using=self.data("test"), **values))
+        self.anew("test")
+        using = self.data("test")
+        found.append(self.begin_evaluation(name=name, using=using, model=self._trained_one(), **values))
+
+    def _trained_one(self) -> Any:
+        """The object that is trained: the network, or an optimizer that holds its parameters."""
+        return self.network if self.network is not None else next(iter(self.optimizers.values()), None)
 
     def _on_step(self, optimizer: Any, given: Any, named: Any) -> None:
         """Before an optimizer's step: what it is about to use is in force."""

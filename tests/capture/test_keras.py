@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, Told, adaptations, ask, by_epoch
-from capture.digits import digits
+from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, by_epoch
+from capture.digits import digits, rows
 from provml.recorder import Recorder
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
@@ -100,6 +100,23 @@ class TestKeras(CaptureContract):
             evaluation=result,
             model=folder / "digits.keras",
         )  # fmt: skip
+
+
+class TestSeveral(JudgingContract):
+    @classmethod
+    def capture(cls, **settings: Any) -> Any:
+        return Capture("digits", **settings)
+
+    @classmethod
+    def train_on(cls, capture: Any, folder: Path, some: slice, model: Any = None) -> Any:
+        model = model or small()
+        x, y = rows(some)
+        model.fit(x, y, validation_data=(x[:20], y[:20]), epochs=1, callbacks=[capture], verbose=0)
+        return model
+
+    @classmethod
+    def judge_on(cls, capture: Any, folder: Path, some: slice, model: Any) -> None:
+        model.evaluate(*rows(some), callbacks=[capture], verbose=0)
 
 
 # ---- adaptations
