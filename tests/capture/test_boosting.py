@@ -304,6 +304,21 @@ def test_a_cross_validation_of_lightgbm_is_a_validation_too(home: Path):
         assert found["multi_logloss"] == pytest.approx(told["valid multi_logloss-mean"])
 
 
+@pytest.mark.parametrize("framework", ["xgboost", "lightgbm"])
+def test_a_cross_validation_after_a_training_adapts_nothing(home: Path, framework: str):
+    if framework == "lightgbm":
+        with LightGBMCapture("digits", **settings(home)) as light:
+            lightgbm.train(LGB | {"learning_rate": 0.3}, datasets()[0], 2, callbacks=light.callbacks)
+            lightgbm.cv(LGB, datasets()[0], 2, nfold=2, callbacks=light.callbacks)
+    else:
+        with XGBoostCapture("digits", **settings(home)) as capture:
+            hand = xgboost.callback.LearningRateScheduler([0.5, 0.5])
+            xgboost.train(XGB | {"max_depth": 3}, matrices()[0], 2, callbacks=[capture, hand])
+            xgboost.cv(XGB, matrices()[0], 2, nfold=2, callbacks=[capture, hand])
+    with provml.open(home) as store:
+        assert adaptations(store) == []
+
+
 def test_two_trainings_through_one_capture_are_two_stages(home: Path):
     with LightGBMCapture("digits", **settings(home)) as capture:
         for _ in range(2):

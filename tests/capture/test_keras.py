@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, by_epoch
+from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, by_epoch, judged, models_of
 from capture.digits import digits, rows
 from provml.recorder import Recorder
 
@@ -275,6 +275,20 @@ def test_a_fit_that_failed_and_was_caught_is_failed_and_the_next_goes_on(tmp_pat
         assert store.run("latest").status == "FINISHED"
         rows = ask(store, "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s } ORDER BY ?s")
         assert rows == [("FAILED",), ("FINISHED",)]
+
+
+def test_an_evaluation_after_a_fit_that_failed_judges_what_that_left(tmp_path: Path):
+    model = small()
+    with Capture("digits", home=tmp_path, strict=True) as capture:
+        fit(model, capture, epochs=1)
+        with pytest.raises(Boom):
+            fit(model, capture, FailsAt(2))
+        model.evaluate(*DIGITS["test"], callbacks=[capture], verbose=0)
+        fit(model, capture, epochs=1)
+    with provml.open(tmp_path) as store:
+        made, before = models_of(store)
+        assert judged(store) == [made[1]]
+        assert before == [None, made[0], made[1]]
 
 
 def test_a_capture_of_its_own_ends_its_run_by_the_exception(tmp_path: Path):
