@@ -46,6 +46,9 @@ def hook(on: Callable[Concatenate[R, P], None]) -> Callable[Concatenate[R, P], N
 class Recording:
     """A run of the capture's own, or one that it is given, and what is open in it."""
 
+    usual_watch = "epoch"
+    """How often it looks for adaptations, unless `watch` says."""
+
     def __init__(
         self,
         name: str = "",
@@ -53,16 +56,16 @@ class Recording:
         run: Recorder | None = None,
         data: Mapping[str, Any] | None = None,
         hyperparameters: Mapping[str, bool] | None = None,
-        watch: str = "epoch",
+        watch: str = "",
         **settings: Any,
     ) -> None:
-        if watch not in ("epoch", "batch"):
+        if watch not in ("", "epoch", "batch"):
             raise ValueError(f"watch is 'epoch' or 'batch', not {watch!r}")
         if run is not None and settings:
             raise TypeError(f"a run that is given has its settings: leave {', '.join(settings)} out, or leave run= out")
         self.run = run if run is not None else record(name or Path(sys.argv[0]).stem or "training", **settings)
         self.selection = Selection(hyperparameters)
-        self.watches_batches = watch == "batch"
+        self.watches_batches = (watch or self.usual_watch) == "batch"
         self.stage: Stage | None = None
         self.trained: Stage | None = None
         self.epoch: Epoch | None = None
@@ -205,7 +208,7 @@ class Recording:
         """A batch begins, counted from 1."""
         if self._coming is not None:
             self.open_epoch()
-        elif self.watches_batches and self.stage is not None:
+        elif self.stage is not None and self.moved():
             self.look()
         if self.epoch is not None:
             self.batch = self.epoch.batch(index)
@@ -243,6 +246,10 @@ class Recording:
     def technique(self, name: str, old: Any, new: Any) -> Technique:
         """What changed a hyperparameter, and the parameters of that."""
         return BY_HAND, {}
+
+    def moved(self) -> bool:
+        """Whether to look before this batch, which is not the first of its epoch."""
+        return self.watches_batches
 
     def look(self, *, during: int | None = None) -> None:
         """Tell what has changed since the last look; of the epoch to come, or of the one that is open."""

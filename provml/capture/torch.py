@@ -33,6 +33,8 @@ class Capture(Optimizing):
     its own takes the settings of `provml.record`.
     """
 
+    usual_watch = "batch"
+
     def __init__(
         self,
         name: str = "",
@@ -265,7 +267,7 @@ class Capture(Optimizing):
     def _look_at_step(self) -> None:
         if self._coming is not None:
             self.open_epoch()
-        elif self.watches_batches:
+        elif self.moved():
             self.look()
 
 

@@ -309,7 +309,7 @@ def test_a_cross_validation_after_a_training_adapts_nothing(home: Path, framewor
     if framework == "lightgbm":
         with LightGBMCapture("digits", **settings(home)) as light:
             lightgbm.train(LGB | {"learning_rate": 0.3}, datasets()[0], 2, callbacks=light.callbacks)
-            lightgbm.cv(LGB, datasets()[0], 2, nfold=2, callbacks=light.callbacks)
+            lightgbm.cv(LGB | {"learning_rate": 0.2}, datasets()[0], 2, nfold=2, callbacks=light.callbacks)
     else:
         with XGBoostCapture("digits", **settings(home)) as capture:
             hand = xgboost.callback.LearningRateScheduler([0.5, 0.5])
