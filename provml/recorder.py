@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, overload
@@ -55,8 +56,7 @@ class Recorder:
             raise ValueError(f"a run's id is of letters, digits, '-', '_' and '.', not {run!r}")
         given, given_home, joined = process.handed_down(home)
         self.name, self.model = text(name), text(model) or text(name)
-        self.detail = detail
-        self.every, self.strict, self.validates = every, strict, validate
+        self.detail, self.every, self.strict, self.validates = detail, every, strict, validate
         self.id = run or given or new_run_id()
         self.home = Path(home or given_home or default_home())
         self.rank = process.rank()
@@ -87,9 +87,10 @@ class Recorder:
         self.off = os.environ.get("PROVML_DISABLED", "").lower() not in ("", "0", "false", "no")
         self._taken: dict[str, object] = {}
         self._count: dict[str, int] = {}
-        self._open: dict[Step, int] = {}
+        self._open: dict[Any, int] = {}
         self._git: threading.Thread | None = None
         self._writer: Writer | None = None
+        atexit.register(self._at_exit)
         if self.off:
             return
         first.pid, first.born, first.ns = os.getpid(), process.born(), process.namespace()
@@ -101,7 +102,6 @@ class Recorder:
         self.id = self._writer.first.run
         self.tell = self._writer.tell
         _begun(self)
-        atexit.register(self._at_exit)
 
     def _tell_environment(self) -> None:
         """Where it runs; git is asked beside the training whether files were changed, since that may take a while."""
@@ -136,19 +136,20 @@ class Recorder:
 
     def finish(self, *, error: BaseException | None = None) -> None:
         """End the run, and what is still open in it: FINISHED, or FAILED with the error."""
-        if self._writer is None or self._writer.has_ended:
+        if self._writer is not None and self._writer.has_ended:
             return
         try:
-            for step, pid in reversed(list(self._open.items())):
-                if pid == os.getpid():
-                    step.done(error=error)
+            with ExitStack() as ends:  # the last that was opened first, and all of them
+                for one in [one for one, pid in list(self._open.items()) if pid == os.getpid()]:
+                    ends.callback(one.done, error=error)
             if self._git is not None:
                 self._git.join(LAST_GIT_SECONDS)
         finally:
             atexit.unregister(self._at_exit)
-            _ended(self)
-            self._writer.close(event.End(time.time(), *process.ending(error)))
-        if self.validates and self._writer.first.main:
+            if self._writer is not None:
+                _ended(self)
+                self._writer.close(event.End(time.time(), *process.ending(error)))
+        if self.validates and self._writer is not None and self._writer.first.main:
             from provml.lift import trial
 
             trial.hold(self._writer.folder, self._writer.first.writer, strict=self.strict and error is None)
@@ -157,13 +158,13 @@ class Recorder:
         """The process ends and nobody called `finish`: an uncaught exception, if there was one, tells how."""
         self.finish(error=process.ended_by())
 
-    def is_open(self, step: Step) -> None:
-        """A step or a stage began, and ends with the run if nothing ends it before."""
-        self._open[step] = os.getpid()
+    def is_open(self, one: Any) -> None:
+        """A step or a capture began: it is `done` when the run ends, if nothing ends it before."""
+        self._open[one] = os.getpid()
 
-    def is_done(self, step: Step) -> None:
+    def is_done(self, one: Any) -> None:
         """It ended."""
-        self._open.pop(step, None)
+        self._open.pop(one, None)
 
     @property
     def faults(self) -> int:

@@ -9,7 +9,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from provml.capture.recording import Recording, Section, hook
+from provml.capture.recording import Recording, hook
+from provml.capture.section import Section
+from provml.capture.watch import Watch
 from provml.content import Data
 from provml.sections import Epoch, Stage
 
@@ -32,19 +34,34 @@ class Boosting(Recording):
         self._planned: int | None = None
         self._is_cv = False
 
-    def begin(self, values: Mapping[str, Any], using: Iterable[Data], sets: Iterable[str], *, is_cv: bool) -> Stage:
-        """Begin a training, or a cross-validation; `sets` are the names of those to be evaluated, if known."""
+    def begin(
+        self,
+        values: Mapping[str, Any],
+        using: Iterable[Data],
+        sets: Iterable[str],
+        *,
+        is_cv: bool,
+        model: Any,
+        after: Any = None,
+    ) -> Stage:
+        """Begin a training, or a cross-validation; `sets` are the names of those to be evaluated, if known.
+
+        Each training makes a model of its own; one that was given goes `after` another, an object or a file.
+        """
         self._is_cv = is_cv
         if is_cv:
             self.end_training(error=sys.exc_info()[1] or RuntimeError("the training was left before its end"))
             stage = self.run.validation(using=using, name="cross-validation", **self.selection.of(values))
-            self.stage, self.epochs_done = stage, 0
+            self.stage, self.epochs_done, self._watch = stage, 0, Watch({})
         else:
-            stage = self.begin_training(values, using=using)
+            stage = self.begin_training(values, using=using, model=model, after=self._going_on(after))
         self._sets = {}
         for name in sets:
             self._set(name)
         return stage
+
+    def _going_on(self, after: Any) -> Data | None:
+        return self.found(after) if after is not None else None
 
     def _set(self, name: str) -> Stage | None:
         """The stage of a set that is evaluated beside; None for the training's own."""
@@ -56,12 +73,16 @@ class Boosting(Recording):
             self._sets[name] = Stage(self.run, "validation", title, using, {"evaluation_set": name})
         return self._sets[name]
 
+    def look(self, *, during: int | None = None) -> None:
+        """Tell what has changed; a cross-validation is of many models, of which none is watched."""
+        if not self._is_cv:
+            super().look(during=during)
+
     def open_epoch(self) -> Epoch | None:
         """The round that is open; one that was expected begins now, after what was adapted for it."""
         if self._coming is not None and self.stage is not None:
             (index, began), self._coming = self._coming, None
-            if not self._is_cv:
-                self.look(during=index)
+            self.look(during=index)
             kind = "epoch" if self._is_cv else "round"
             self.epoch = self.stage.epoch(index, kind=kind, ago=perf_counter() - began)
         return self.epoch
@@ -98,7 +119,7 @@ class Boosting(Recording):
             stage.done(error=error)
         super().end_training(error=error)
 
-    def settle(self) -> None:
+    def settle(self, error: BaseException | None = None) -> None:
         """Tell what is known only when a training is over; before anything else is told of its model."""
 
     def evaluation(self, *, name: str = "evaluation", **values: Any) -> Section:
@@ -110,15 +131,15 @@ class Boosting(Recording):
 
     @hook
     def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:
+        self.anew("test")
         found.append(self.begin_evaluation(name=name, using=self.data("test"), **values))
 
-    def finish(self, *, error: BaseException | None = None) -> None:
-        """End what is open, and the run if it is the capture's own."""
+    def done(self, *, error: BaseException | None = None) -> None:
+        """End and save what waits for an end."""
         try:
-            if error is None:
-                self.settle()
+            self.settle(error)
         finally:
-            super().finish(error=error)
+            super().done(error=error)
 
 
 def number(said: Any) -> Any:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from provml.capture import facts, layer
 from provml.capture.recording import BY_HAND, Recording, Technique, hook
-from provml.capture.watch import as_written, is_same
+from provml.capture.watch import as_written
 from provml.content import Data
 from provml.errors import MissingPart
 from provml.sections import Epoch
 
 try:
     import keras
+
+    from provml.capture import mover
+    from provml.capture.around import around, files, mark_of
 except ImportError as error:
     raise MissingPart("keras", "keras") from error
 
-FRAMES = 24
-"""How far up the caller of a hook is looked for."""
-RATE = "learning_rate"
+RATE = mover.RATE
 CLOCK_NS = 20_000_000
 """How much a file system's clock may be behind."""
 ARRAYS_OF = 32
@@ -50,7 +50,7 @@ class Capture(Recording, keras.callbacks.Callback):
         keras.callbacks.Callback.__init__(self)
         Recording.__init__(self, name, hyperparameters=hyperparameters, **settings)
         self._save_to = Path(save_model) if save_model is not None else None
-        self._unsaved = False
+        self._unsaved: Any = None
         self._best = 0
         self._reads_files = checkpoints
         self._beside: list[Any] = []
@@ -61,19 +61,25 @@ class Capture(Recording, keras.callbacks.Callback):
         self._awaited: list[tuple[Epoch, str]] = []
         self._kept: dict[int, Data] = {}
         self._has_layers = False
+        self._fitted: Any = None
+        self._planned: int | None = None
+        self._mover: mover.Mover | None = None
+        self._stamps: list[tuple[Any, Any]] = []
 
     # ---- fit
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._beside, calls = _around(self._model)
-        self._unsaved = False
+        self._save()
+        self._beside, calls = around(self._model)
         self._begin_fit(calls.get("fit", {}))
 
     @hook
     def _begin_fit(self, fit: dict[str, Any]) -> None:
-        model = self.model
+        model = self._fitted = self.model
+        self._planned = (self.params or {}).get("epochs")
+        self._mover = mover.Mover(self._beside, self, self._rates())
         values = {"optimizer": type(model.optimizer).__name__, **self.now(), **_schedule(model.optimizer)}
-        values |= {"loss": _named(model.loss), "epochs": (self.params or {}).get("epochs")}
+        values |= {"loss": _named(model.loss), "epochs": self._planned}
         values |= {"batch_size": _batch_size(fit), "steps_per_epoch": (self.params or {}).get("steps")}
         values |= {name: fit[name] for name in ("validation_split", "shuffle", "initial_epoch") if fit.get(name)}
         values |= {"class_weight": fit["class_weight"]} if fit.get("class_weight") else {}
@@ -81,7 +87,9 @@ class Capture(Recording, keras.callbacks.Callback):
         values |= {"dtype_policy": policy} if policy != "float32" else {}
         layers: list[dict[str, Any]] = self.tried(lambda: list(layer.of_keras(model)), [])
         values["num_layers"] = len(layers)
-        stage = self.begin_training(values, using=self.data("training", lambda: self._seen(fit, "training")))
+        self.anew("training", "validation")
+        seen = self.data("training", lambda: self._seen_in(fit, "training"))
+        stage = self.begin_training(values, using=seen, model=model)
         optimizer = type(model.optimizer).__name__
         said = {"software": "keras", "version": keras.__version__, "backend": keras.backend.backend()}
         stage.implemented_by(optimizer, **said)
@@ -93,9 +101,16 @@ class Capture(Recording, keras.callbacks.Callback):
 
     @hook
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._see(mover.BEGIN)
         self._tell_files()
         self._twin, self._awaited = None, []
         self.expect_epoch(epoch + 1)
+
+    def open_epoch(self) -> Epoch | None:
+        """The epoch that is open; one that was expected begins now, after what was adapted for it."""
+        if self._coming is not None:
+            self._see(mover.FIRST)
+        return super().open_epoch()
 
     @hook
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
@@ -106,7 +121,7 @@ class Capture(Recording, keras.callbacks.Callback):
         self.end_batch(logs or {})
         if not self._has_layers and self.stage is not None:  # a model that was not built before its first batch
             self._has_layers = True
-            self.stage.layers(layer.of_keras(self.model))
+            self.stage.layers(layer.of_keras(self._fitted))
 
     @hook
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -115,15 +130,16 @@ class Capture(Recording, keras.callbacks.Callback):
             more = {name[4:]: value for name, value in logs.items() if name.startswith("val_")}
             self._twin.measured(**{name: value for name, value in more.items() if name not in self._validated})
         section = self.open_epoch()
+        self._see(mover.END)
         self.close_epoch({n: v for n, v in logs.items() if not n.startswith("val_") and not n.startswith(RATE)})
         if section is not None:
-            self._awaited = [(section, path) for path in _files(self._checkpoints(), epoch, logs)]
+            self._awaited = [(section, path) for path in files(self._checkpoints(), epoch, logs)]
         self._tell_files()
 
     def on_train_end(self, logs: Any = None) -> None:
         restored = [one for one in self._of(keras.callbacks.EarlyStopping) if one.restore_best_weights]
         self._end_fit(logs or {}, restored)
-        self._unsaved = True
+        self._unsaved, self._fitted = self.model, None
         at = self._beside.index(self) if self in self._beside else 0  # another callback may hold this one
         if self._save_to is None or not any(one in self._beside[at:] for one in restored):
             self._save()  # else the best weights are restored after this, and it waits until `fit` has ended
@@ -133,40 +149,40 @@ class Capture(Recording, keras.callbacks.Callback):
         self._tell_files()
         if self.stage is None:
             return
-        planned = (self.params or {}).get("epochs")
+        self._see(mover.OVER)
         last = self.stage.epoch_now.index if self.stage.epoch_now is not None else 0
-        if planned is not None and 0 < last < planned:
+        if self._planned is not None and 0 < last < self._planned:
             self.stopped(last, *self._why_stopped(last, logs))
         self._best = restored[-1].best_epoch + 1 if restored else last
         self.end_training()
 
     def _save(self) -> None:
         """Save the model that a training left, which was asked for whether or not it is recorded; and tell it."""
-        if self._unsaved:
-            self._unsaved = False
+        model, self._unsaved = self._unsaved, None
+        if model is not None:
             if self._save_to is not None:
                 self._save_to.parent.mkdir(parents=True, exist_ok=True)
-                self.model.save(self._save_to)
+                model.save(self._save_to)
             self._tell_model()
 
     @hook
     def _tell_model(self) -> None:
         if self._save_to is None and self._best in self._kept:
-            self.made = self._kept[self._best]  # a checkpoint is just this model
+            self.left(self._kept[self._best])  # a checkpoint is just this model
         else:
             self.saved(self._save_to, epoch=self._best)
 
-    def finish(self, *, error: BaseException | None = None) -> None:
-        """End what is open, and the run if it is the capture's own."""
+    def done(self, *, error: BaseException | None = None) -> None:
+        """End and save what waits for an end: `fit` is over, however the rest went."""
         try:
             self._save()
         finally:
-            super().finish(error=error)
+            super().done(error=error)
 
     # ---- evaluate
 
     def on_test_begin(self, logs: Any = None) -> None:
-        _, calls = _around(self._model)
+        _, calls = around(self._model, self._fitted)
         if "fit" not in calls:
             self._save()
         self._begin_test(calls)
@@ -174,14 +190,19 @@ class Capture(Recording, keras.callbacks.Callback):
     @hook
     def _begin_test(self, calls: dict[str, dict[str, Any]]) -> None:
         given = calls.get("evaluate", {})
-        if self.stage is not None and ("fit" in calls or not calls):
+        if self.stage is not None and "callback" in calls:
+            self.open_epoch()
+        elif self.stage is not None and ("fit" in calls or not calls):
             epoch = self.open_epoch()
             if epoch is not None:
                 fit = calls.get("fit", {})
-                self._twin = epoch.validation(using=self.data("validation", lambda: self._seen(fit, "validation")))
+                self._twin = epoch.validation(using=self.data("validation", lambda: self._seen_in(fit, "validation")))
             return
-        self.end_training(error=RuntimeError("fit was left before its end"))
-        stage = self.begin_evaluation(using=self.data("test", lambda: self._seen(given, "test")))
+        else:
+            self.end_training(error=RuntimeError("fit was left before its end"))
+        self.anew("test")
+        seen = self.data("test", lambda: self._seen_in(given, "test"))
+        stage = self.begin_evaluation(using=seen, model=self.model)
         stage.parameters(batch_size=_batch_size(given))
 
     @hook
@@ -194,7 +215,7 @@ class Capture(Recording, keras.callbacks.Callback):
             self._twin.measured(**measures)
             self._twin.done()
 
-    def _seen(self, given: dict[str, Any], role: str) -> list[Data]:
+    def _seen_in(self, given: dict[str, Any], role: str) -> list[Data]:
         """What the caller of a hook was given to learn from or to be judged on."""
         if role == "validation":
             pair = given.get("validation_data")
@@ -206,7 +227,8 @@ class Capture(Recording, keras.callbacks.Callback):
 
     def now(self) -> dict[str, Any]:
         """All hyperparameters of the optimizer, or of several, each under its name."""
-        optimizer = self.model.optimizer
+        self._stamps = self._stamped()
+        optimizer = self._trained().optimizer
         several = getattr(optimizer, "optimizers", None)
         if several:
             return {f"{one.name}.{name}": value for one in several for name, value in _settings(one).items()}
@@ -216,17 +238,43 @@ class Capture(Recording, keras.callbacks.Callback):
         """What changed a hyperparameter: the optimizer's own schedule, a callback that is there, or a hand."""
         if name.rpartition(".")[2] != RATE:
             return BY_HAND, {}
-        schedule = _schedule(self.model.optimizer)
+        schedule = _schedule(self._trained().optimizer)
         if schedule:
             kind = schedule.pop("learning_rate_schedule")
             return kind, {key.removeprefix("learning_rate_schedule."): value for key, value in schedule.items()}
-        for one in self._of(keras.callbacks.ReduceLROnPlateau):
-            if is_same(new, max(old * one.factor, one.min_lr)):
-                said = {"monitor": one.monitor, "factor": one.factor, "patience": one.patience}
-                return type(one).__name__, {**said, "min_delta": one.min_delta, "min_lr": one.min_lr}
-        for one in self._of(keras.callbacks.LearningRateScheduler):
+        one = self._mover.by(name) if self._mover is not None else None
+        if isinstance(one, keras.callbacks.ReduceLROnPlateau):
+            said = {"monitor": one.monitor, "factor": one.factor, "patience": one.patience}
+            return type(one).__name__, {**said, "min_delta": one.min_delta, "min_lr": one.min_lr}
+        if isinstance(one, keras.callbacks.LearningRateScheduler):
             return type(one).__name__, {"schedule": _named(one.schedule)}
-        return BY_HAND, {}
+        return (BY_HAND if one is None else one), {}
+
+    def moved(self) -> bool:
+        """Whether a rate was set since the last look; what a schedule does with every batch is told once an epoch."""
+        stamps = self._stamped()
+        is_set = len(stamps) != len(self._stamps) or any(
+            one[0] is not other[0] or one[1] != other[1] for one, other in zip(stamps, self._stamps, strict=True)
+        )
+        if is_set:
+            self._see(mover.BATCH)
+        return is_set or self.watches_batches
+
+    def _stamped(self) -> list[tuple[Any, Any]]:
+        """What holds each rate, and how often it was written, where it says so: cheaper than the rate itself."""
+        return [mover.stamp(one) for one in mover.optimizers(self._trained())]
+
+    def _see(self, moment: str) -> None:
+        if self._mover is not None:
+            self._mover.see(moment, self._rates())
+
+    def _rates(self) -> dict[str, Any]:
+        several = mover.optimizers(self._trained())
+        return {f"{one.name}.{RATE}" if len(several) > 1 else RATE: mover.rate(one) for one in several}
+
+    def _trained(self) -> Any:
+        """The model of `fit`; another may be judged while it goes on."""
+        return self._fitted if self._fitted is not None else self.model
 
     def _why_stopped(self, last: int, logs: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
         """What stopped a training after an epoch: technique, reason and parameters."""
@@ -251,31 +299,10 @@ class Capture(Recording, keras.callbacks.Callback):
     def _tell_files(self) -> None:
         """Tell the files that ModelCheckpoint has written since; it may stand before or after this callback."""
         for section, path in self._awaited:
-            mark = _mark(path)
+            mark = mark_of(path)
             if mark is not None and mark != self._marks.get(path) and mark[0] >= self._since:
                 self._marks[path] = mark
-                self._kept[section.index] = section.produced(path, epoch=section.index)
-
-
-def _around(model: Any) -> tuple[list[Any], dict[str, dict[str, Any]]]:
-    """The callbacks beside a hook, and what `fit` and `evaluate` of this model were given, as their callers hold them.
-
-    Keras tells a callback neither. The frames are only read; what is not found there is not recorded.
-    """
-    beside: list[Any] = []
-    calls: dict[str, dict[str, Any]] = {}
-    frame = sys._getframe(1)
-    for _ in range(FRAMES):
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-        held = frame.f_locals
-        caller = held.get("self")
-        if isinstance(caller, keras.callbacks.CallbackList):
-            beside = list(caller.callbacks)
-        elif caller is model and frame.f_code.co_name in ("fit", "evaluate"):
-            calls.setdefault(frame.f_code.co_name, dict(held))
-    return beside, calls
+                self._kept[section.index] = self.kept(section, path, epoch=section.index)
 
 
 def _settings(optimizer: Any) -> dict[str, Any]:
@@ -287,7 +314,7 @@ def _settings(optimizer: Any) -> dict[str, Any]:
     values = _settings(inner) if inner is not None else {}
     values |= {name: as_written(value) for name, value in config.items() if isinstance(value, (bool, int, float, str))}
     if inner is None:
-        values[RATE] = as_written(float(keras.ops.convert_to_numpy(optimizer.learning_rate)))
+        values[RATE] = mover.rate(optimizer)
     return values
 
 
@@ -327,21 +354,3 @@ def _named(one: Any) -> str | None:
 
 def _is_finite(value: Any) -> bool:
     return value is not None and float(value) - float(value) == 0.0
-
-
-def _files(checkpoints: list[Any], epoch: int, logs: dict[str, Any]) -> Iterator[str]:
-    """The files that checkpoints write after an epoch, if they do."""
-    for one in checkpoints:
-        try:
-            yield one.filepath.format(epoch=epoch + 1, **logs)
-        except (KeyError, ValueError, IndexError):  # it is named by batches, or by what was not measured
-            continue
-
-
-def _mark(path: str) -> tuple[int, int] | None:
-    """What tells one state of a file from the next; None where there is no file."""
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size

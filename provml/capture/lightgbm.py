@@ -67,14 +67,18 @@ class Capture(Boosting):
         named = dict(zip(titles or [f"valid_{n}" for n in range(len(sets))], sets, strict=False))
         own = [title for title, held in named.items() if held is call.get("train_set")]
         self._trained_on = own[0] if own and titles else "training"
+        self.anew("training", "validation")
         for title, held in named.items():
             if title not in own:
-                self.data("validation", partial(_tell, self.run, held, "validation", title))
+                self.data("validation", partial(_tell, self.run, held, "validation", title), of=held)
                 break
-        using = self.data("training", partial(_tell, self.run, call.get("train_set"), "training", "training data"))
+        held = call.get("train_set")
+        using = self.data("training", partial(_tell, self.run, held, "training", "training data"), of=held)
         values = {**self._all_settings(), **self.now(), self.rounds_name: self._planned}
         values |= {"early_stopping_rounds": self._patience(), "folds": len(env.model.boosters) if is_cv else None}
-        stage = self.begin(values, using, [title for title in named if title not in own], is_cv=is_cv)
+        beside = [title for title in named if title not in own]
+        after = call.get("init_model")
+        stage = self.begin(values, using, beside, is_cv=is_cv, model=env.model, after=after)
         said = {"software": "lightgbm", "version": lightgbm.__version__}
         stage.implemented_by(str(values.get("boosting", "gbdt")), **said)
 
@@ -98,14 +102,14 @@ class Capture(Boosting):
             scores.setdefault(name, {})[title] = value
         self.close_round(scores)
 
-    def settle(self) -> None:
+    def settle(self, error: BaseException | None = None) -> None:
         """End the training, and save its model, recorded or not: LightGBM does not tell a callback that it is over."""
         model, self._model = self._model, None
         if model is None:
             return
         best = int(getattr(model, "best_iteration", 0) or 0)
         if self._rounds != self._planned and best < 1:  # it was not stopped early either
-            self._fail()
+            self._fail(error or sys.exc_info()[1] or RuntimeError("the training was left before its end"))
             return
         if self._save_to is not None and not hasattr(model, "boosters"):
             self._save_to.parent.mkdir(parents=True, exist_ok=True)
@@ -113,8 +117,8 @@ class Capture(Boosting):
         self._conclude(model, best)
 
     @hook
-    def _fail(self) -> None:
-        self.end_training(error=sys.exc_info()[1] or RuntimeError("the training was left before its end"))
+    def _fail(self, error: BaseException) -> None:
+        self.end_training(error=error)
 
     @hook
     def _conclude(self, model: Any, best: int) -> None:

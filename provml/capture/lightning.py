@@ -70,8 +70,10 @@ class Capture(Optimizing, lightning.Callback):
         values |= facts.loading(loader) if loader is not None else {}
         layers: list[dict[str, Any]] = self.tried(lambda: layer.of_torch(pl_module), [])
         values["num_layers"] = len(layers)
-        seen = self.data("training", lambda: facts.tell(self.run, loader, "training", "training data"))
-        stage = self.begin_training(values, using=seen)
+        self.anew("training", "validation")
+        held = getattr(loader, "dataset", loader)
+        seen = self.data("training", lambda: facts.tell(self.run, loader, "training", "training data"), of=held)
+        stage = self.begin_training(values, using=seen, model=pl_module)
         for kind in kinds:
             stage.implemented_by(kind, software="lightning", version=lightning.__version__)
         stage.layers(layers)
@@ -106,7 +108,7 @@ class Capture(Optimizing, lightning.Callback):
         if trainer.max_epochs and trainer.max_epochs > 0 and 0 < last < trainer.max_epochs:
             self.stopped(last, *_why_stopped(trainer, last))
         if last in self._kept:
-            self.made = self._kept[last]
+            self.left(self._kept[last])
         else:
             self.saved(None, epoch=last)
         self.end_training()
@@ -124,12 +126,15 @@ class Capture(Optimizing, lightning.Callback):
             return
         self._before = set(trainer.callback_metrics)
         loaders = trainer.val_dataloaders
-        seen = self.data("validation", lambda: facts.tell(self.run, loaders, "validation", "validation data"))
+        if self.stage is None:
+            self.anew("validation")
+        held = getattr(loaders, "dataset", loaders)
+        seen = self.data("validation", lambda: facts.tell(self.run, loaders, "validation", "validation data"), of=held)
         epoch = self.open_epoch() if self.stage is not None else None
         if epoch is not None:
             self._twin = epoch.validation(using=seen)
         elif self.stage is None:
-            self._validates = self.run.validation(of=self.made, using=seen)
+            self._validates = self.run.validation(of=self._judged(trainer, pl_module), using=seen)
 
     @hook
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
@@ -147,11 +152,21 @@ class Capture(Optimizing, lightning.Callback):
     @hook
     def on_test_start(self, trainer: Any, pl_module: Any) -> None:
         loaders = trainer.test_dataloaders
-        self.begin_evaluation(using=self.data("test", lambda: facts.tell(self.run, loaders, "test", "test data")))
+        self.anew("test")
+        held = getattr(loaders, "dataset", loaders)
+        seen = self.data("test", lambda: facts.tell(self.run, loaders, "test", "test data"), of=held)
+        self._judged(trainer, pl_module)
+        self.begin_evaluation(using=seen, model=pl_module)
 
     @hook
     def on_test_end(self, trainer: Any, pl_module: Any) -> None:
         self.end_evaluation(_told(trainer.callback_metrics))
+
+    def _judged(self, trainer: Any, pl_module: Any) -> Data:
+        """The model that is judged: what a checkpoint was just loaded into is that of its file from now on."""
+        if trainer.ckpt_path:
+            self.is_now(pl_module, self.found(trainer.ckpt_path))
+        return self.found(pl_module)
 
     # ---- files
 
@@ -166,7 +181,7 @@ class Capture(Optimizing, lightning.Callback):
                 status = Path(path).stat() if Path(path).exists() else None
                 if status is not None and self._files.get(path) != status.st_mtime_ns:
                     self._files[path] = status.st_mtime_ns
-                    self._kept[self._ended.index] = self._ended.produced(path, epoch=self._ended.index)
+                    self._kept[self._ended.index] = self.kept(self._ended, path, epoch=self._ended.index)
 
 
 def _told(metrics: Mapping[str, Any], only: set[str] | None = None) -> dict[str, Any]:

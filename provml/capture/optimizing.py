@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
+from provml.capture import scheduler
 from provml.capture.recording import BY_HAND, Recording, Technique
-from provml.capture.watch import is_same
+from provml.sections import Stage
 
 NAMES = {"lr": "learning_rate"}
 """PyTorch's names of hyperparameters, where ours differ."""
@@ -14,8 +19,8 @@ UNTOLD = {
     "foreach", "fused", "capturable", "differentiable", "maximize",
 }  # fmt: skip
 """What a parameter group holds besides its hyperparameters: what schedulers leave there, and how it is carried out."""
-MOVING = {"last_epoch", "best", "cooldown_counter", "num_bad_epochs", "mode_worse", "verbose"}
-"""What a scheduler's state holds besides its parameters."""
+CYCLED = ("momentum", "betas")
+"""What schedulers that go in cycles change besides the rate."""
 WRAPPERS = ("module", "_orig_mod")
 """Where a network is kept that is distributed or compiled."""
 
@@ -25,6 +30,29 @@ class Optimizing(Recording):
 
     optimizers: dict[str, Any]
     schedulers: list[Any]
+    _glance: Glance | None = None
+    _standing: Mapping[int, scheduler.Standing] = MappingProxyType({})
+    _hidden: dict[int, list[Any]]
+
+    def moved(self) -> bool:
+        """Whether a hyperparameter of an optimizer may be other than at the last look: a step asks this each time."""
+        return self.watches_batches and (self._glance is None or self._glance.is_other())
+
+    def look(self, *, during: int | None = None) -> None:
+        """Tell what has changed, and remember how the optimizers and their schedulers stand."""
+        super().look(during=during)
+        self._glance = Glance(self.optimizers) if self.watches_batches else None
+        self._note()
+
+    def begin_training(self, values: Mapping[str, Any], **said: Any) -> Stage:
+        """Begin a training stage."""
+        self._hidden, self._glance = {}, None
+        self._note()
+        return super().begin_training(values, **said)
+
+    def _note(self) -> None:
+        several = [*self.schedulers, *(one for held in self._hidden.values() for one in held)]
+        self._standing = {id(one): scheduler.standing(one) for one in several}
 
     def now(self) -> dict[str, Any]:
         """The hyperparameters of all parameter groups: the first by bare name, the others with their number."""
@@ -43,37 +71,60 @@ class Optimizing(Recording):
 
     def technique(self, name: str, old: Any, new: Any) -> Technique:
         """What changed a hyperparameter: the scheduler that says so, one that was not handed over, or a hand."""
-        optimizer, number, group, key = self.places()[name]
+        optimizer, number, _, key = self.places()[name]
         own = [one for one in self.schedulers if getattr(one, "optimizer", None) in (optimizer, *inner(optimizer))]
         for one in own:
-            said = _rate(one, number, new) if key == "lr" else new if getattr(one, "cycle_momentum", False) else None
-            if said is not None and is_same(said, new):
-                return type(one).__name__, settings(one)
-        return ("scheduler" if "initial_lr" in group and not own else BY_HAND), {}
+            before = self._standing.get(id(one))
+            is_cycled = key in CYCLED and getattr(one, "cycle_momentum", False)
+            if is_cycled or (key == "lr" and scheduler.wrote(one, number, old, new, before)):
+                return type(one).__name__, scheduler.settings(one)
+        if own or key != "lr":
+            return BY_HAND, {}
+        for one in self._others(optimizer):
+            if scheduler.wrote(one, number, old, new, self._standing.get(id(one))):
+                return "scheduler", {}
+        return BY_HAND, {}
+
+    def _others(self, optimizer: Any) -> list[Any]:
+        """The schedulers of an optimizer that were not handed over; they are looked for once a training."""
+        torch = sys.modules["torch"]
+        if id(optimizer) not in self._hidden:
+            kind = torch.optim.lr_scheduler.LRScheduler
+            several = (optimizer, *inner(optimizer))
+            self._hidden[id(optimizer)] = [one for held in several for one in scheduler.hidden(held, kind)]
+        return self._hidden[id(optimizer)]
+
+
+class Glance:
+    """The hyperparameters of optimizers as they were, to be compared in less than a microsecond."""
+
+    def __init__(self, optimizers: dict[str, Any]) -> None:
+        self._groups = [(one, one.param_groups, len(one.param_groups)) for one in optimizers.values()]
+        self._values = []
+        self._tensors = []
+        for _, groups, _ in self._groups:
+            for group in groups:
+                keys = [key for key in group if key not in UNTOLD]
+                if keys:
+                    self._values.append((group, itemgetter(*keys), itemgetter(*keys)(group)))
+                tensors = [group[key] for key in keys if hasattr(group[key], "_version")]
+                self._tensors += [(one, one._version) for one in tensors]  # one is changed in its place
+
+    def is_other(self) -> bool:
+        """Whether any has been set since, be it to the same value."""
+        for one, groups, count in self._groups:
+            if one.param_groups is not groups or len(groups) != count:
+                return True
+        for group, values, were in self._values:
+            if values(group) != were:
+                return True
+        return any(one._version != version for one, version in self._tensors) if self._tensors else False
 
 
 def inner(optimizer: Any) -> tuple[Any, ...]:
     """The optimizer inside one that wraps it for several devices."""
     held = getattr(optimizer, "optimizer", None)
     return (held,) if hasattr(held, "param_groups") else ()
-
-
-def _rate(scheduler: Any, number: int, new: Any) -> Any:
-    """The rate that a scheduler last gave to a group, if it has it; one that cannot say may have given the new one."""
-    if not hasattr(scheduler, "get_last_lr"):
-        return new
-    rates = scheduler.get_last_lr()
-    return rates[number] if number < len(rates) else None
-
-
-def settings(scheduler: Any) -> dict[str, Any]:
-    """The parameters of a scheduler, such as its gamma."""
-    state = scheduler.state_dict() if hasattr(scheduler, "state_dict") else {}
-    return {
-        name: value
-        for name, value in state.items()
-        if not name.startswith("_") and name not in MOVING and isinstance(value, (bool, int, float, str, list, tuple))
-    }
 
 
 def unwrapped(network: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
@@ -12,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from provml.batch import BatchNow
 from provml.capture import facts
+from provml.capture.memory import Memory, Subject
 from provml.capture.watch import Selection, Watch
 from provml.content import Data
 from provml.recorder import Recorder, record
@@ -44,6 +46,9 @@ def hook(on: Callable[Concatenate[R, P], None]) -> Callable[Concatenate[R, P], N
 class Recording:
     """A run of the capture's own, or one that it is given, and what is open in it."""
 
+    usual_watch = "epoch"
+    """How often it looks for adaptations, unless `watch` says."""
+
     def __init__(
         self,
         name: str = "",
@@ -51,16 +56,16 @@ class Recording:
         run: Recorder | None = None,
         data: Mapping[str, Any] | None = None,
         hyperparameters: Mapping[str, bool] | None = None,
-        watch: str = "epoch",
+        watch: str = "",
         **settings: Any,
     ) -> None:
-        if watch not in ("epoch", "batch"):
+        if watch not in ("", "epoch", "batch"):
             raise ValueError(f"watch is 'epoch' or 'batch', not {watch!r}")
         if run is not None and settings:
             raise TypeError(f"a run that is given has its settings: leave {', '.join(settings)} out, or leave run= out")
         self.run = run if run is not None else record(name or Path(sys.argv[0]).stem or "training", **settings)
         self.selection = Selection(hyperparameters)
-        self.watches_batches = watch == "batch"
+        self.watches_batches = (watch or self.usual_watch) == "batch"
         self.stage: Stage | None = None
         self.trained: Stage | None = None
         self.epoch: Epoch | None = None
@@ -70,9 +75,14 @@ class Recording:
         self.epochs_done = 0
         self._is_own = run is None
         self._data = dict(data or {})
-        self._told: dict[str, list[Data]] = {}
+        self._told: dict[str, tuple[Any, list[Data]]] = {}
+        self._seen: Memory[dict[str, list[Data]]] = Memory()
+        self._models: Memory[Subject | Data] = Memory()
+        self._subject: Subject | None = None
+        self._by_file: dict[str, Data] = {}
         self._watch = Watch({})
         self._coming: tuple[int, float] | None = None
+        self.run.is_open(self)
 
     # ---- life
 
@@ -87,13 +97,19 @@ class Recording:
     def finish(self, *, error: BaseException | None = None) -> None:
         """End what is open, and the run if it is the capture's own: FINISHED, or FAILED with the error."""
         try:
+            self.done(error=error)
+        finally:
+            if self._is_own:
+                self.run.finish(error=error)
+
+    def done(self, *, error: BaseException | None = None) -> None:
+        """End and save what waits for an end. The end of the run does it too, where nothing did before."""
+        self.run.is_done(self)
+        try:
             self.end_training(error=error)
             self.end_evaluation(error=error)
         except Exception as fault:
             self.run.fault(fault)
-        finally:
-            if self._is_own:
-                self.run.finish(error=error)
 
     def tried(self, ask: Callable[[], T], instead: T) -> T:
         """What is found, or this instead: one part that cannot be known leaves the rest of a training told."""
@@ -105,18 +121,35 @@ class Recording:
 
     # ---- data
 
-    def data(self, role: str, seen: Callable[[], list[Data]] = list) -> list[Data]:
-        """The data of a role: what the user handed over with `data=`, else what the capture has seen."""
-        if role not in self._told:
+    def data(self, role: str, seen: Callable[[], list[Data]] = list, *, of: Any = None) -> list[Data]:
+        """The data of a role: what the user handed over with `data=`, else what the capture has seen.
+
+        It is told once, until it is to be taken `anew`, or is `of` another object than before.
+        """
+        was: Any = None
+        told: list[Data] | None = None
+        if role in self._told:
+            was, told = self._told[role]
+        if told is None or (of is not None and was is not of and role not in self._data):
             if role in self._data:
                 given = self._data[role]
                 several = given if isinstance(given, (list, tuple)) else [given]
-                self._told[role] = [data for one in several for data in self._handed(one, role)]
+                told = [data for one in several for data in self._handed(one, role)]
             else:
-                self._told[role] = self.tried(seen, [])
-            if role == "training" and not self._told[role]:  # a model comes from data, known or not
-                self._told[role] = [self.run.dataset(None, role=role, name="training data")]
-        return self._told[role]
+                told = (self._seen.get(of) or {}).get(role)
+                told = self.tried(seen, list[Data]()) if told is None else told
+            if role == "training" and not told:  # a model comes from data, known or not
+                told = [self.run.dataset(None, role=role, name="training data")]
+            if all(not data.sha256 for data in told):  # without its content, only the object says that it is the same
+                self._seen.set(of, {**(self._seen.get(of) or {}), role: told})
+            self._told[role] = of, told
+        return told
+
+    def anew(self, *roles: str) -> None:
+        """What these roles are is seen again at the next use, unless it was handed over."""
+        for role in roles:
+            if role not in self._data:
+                self._told.pop(role, None)
 
     def _handed(self, given: Any, role: str) -> Iterable[Data]:
         if isinstance(given, Data):
@@ -127,16 +160,25 @@ class Recording:
 
     # ---- a training
 
-    def begin_training(self, values: Mapping[str, Any], *, using: Iterable[Data] = ()) -> Stage:
-        """Begin a training stage; one that was left open was left by an exception."""
+    def begin_training(
+        self, values: Mapping[str, Any], *, using: Iterable[Data] = (), model: Any = None, after: Data | None = None
+    ) -> Stage:
+        """Begin a training stage of a model object; one that was left open was left by an exception.
+
+        It goes on `after` a model, or else from what was told of this very object.
+        """
         self.end_training(error=sys.exc_info()[1] or RuntimeError("the training was left before its end"))
         kept = {name: value for name, value in self.selection.of(values).items() if value is not None}
-        before = self.made
+        before = after or self.known(model)
         spoken = {name: value for name, value in kept.items() if name not in RESERVED}
         self.stage = self.trained = self.run.training(using=using, **spoken)
         self.stage.parameters(**{name: value for name, value in kept.items() if name in RESERVED})
-        if before is not None:  # it goes on from what the training before it made
+        if before is not None:
             self.stage.used(before, role="model")
+        self._subject = Subject(self.stage, before)
+        self._models.set(model, self._subject)
+        self.run.is_done(self)
+        self.run.is_open(self)  # after the stage, and so ended before it
         self._watch = Watch(kept)
         self.epochs_done = 0
         return self.stage
@@ -166,7 +208,7 @@ class Recording:
         """A batch begins, counted from 1."""
         if self._coming is not None:
             self.open_epoch()
-        elif self.watches_batches and self.stage is not None:
+        elif self.stage is not None and self.moved():
             self.look()
         if self.epoch is not None:
             self.batch = self.epoch.batch(index)
@@ -205,6 +247,10 @@ class Recording:
         """What changed a hyperparameter, and the parameters of that."""
         return BY_HAND, {}
 
+    def moved(self) -> bool:
+        """Whether to look before this batch, which is not the first of its epoch."""
+        return self.watches_batches
+
     def look(self, *, during: int | None = None) -> None:
         """Tell what has changed since the last look; of the epoch to come, or of the one that is open."""
         if self.stage is None:
@@ -226,23 +272,62 @@ class Recording:
         """The model of the last training is in this file or folder; None: it is in memory only."""
         if self.trained is not None:
             try:
-                section = self.epoch or self.trained
-                self.made = section.produced(path, **said)
+                self.left(self.kept(self.epoch or self.trained, path, **said))
             except Exception as error:
                 self.run.fault(error)
         return self.made
 
-    def _foreign(self, source: Any) -> Data:
-        """A model that no training of this capture made."""
-        return self.run.refer("model", source, "", self.run.model, (), "", "", {})
+    def kept(self, section: Stage | Epoch, path: Any, **said: Any) -> Data:
+        """A section left a model in this file or folder; None: in memory."""
+        made = section.produced(path, **said)
+        if path is not None:
+            self._by_file[_place(path)] = made
+        return made
 
-    def begin_evaluation(self, *, using: Iterable[Data] = (), name: str = "evaluation", **values: Any) -> Stage:
-        """Begin an evaluation of the model that was made last, or that `data={"model": …}` gives."""
+    def left(self, made: Data) -> None:
+        """This is what the last training has made of its model."""
+        self.made = made
+        if self._subject is not None:
+            self._subject.left(made)
+
+    def is_also(self, model: Any) -> None:
+        """This object too is the model of the last training."""
+        if self._subject is not None:
+            self._models.set(model, self._subject)
+
+    def is_now(self, model: Any, told: Data | None) -> None:
+        """This object is no longer what it was told as, but this; None: it begins anew."""
+        self._models.pop(model)
+        if told is not None:
+            self._models.set(model, told)
+
+    def known(self, model: Any) -> Data | None:
+        """What a model object is told as, or the file of one; None where no training of this capture made it."""
+        if isinstance(model, (str, os.PathLike)):
+            return self._by_file.get(_place(model))
+        held = self._models.get(model)
+        return held.told() if isinstance(held, Subject) else held
+
+    def found(self, model: Any = None) -> Data:
+        """What a model is told as; one that no training of this capture made is what `data={"model": …}` says."""
+        told = self.known(model) if model is not None else self.made
+        if told is None:
+            held = model if isinstance(model, (str, os.PathLike)) else self._data.get("model")
+            told = held if isinstance(held, Data) else self.known(held)
+            if told is None:
+                told = self.run.refer("model", held, "", self.run.model, (), "", "", {})
+                if isinstance(held, (str, os.PathLike)):
+                    self._by_file[_place(held)] = told
+            self._models.set(model, told)
+            self.made = self.made or told
+        return told
+
+    def begin_evaluation(
+        self, *, using: Iterable[Data] = (), name: str = "evaluation", model: Any = None, **values: Any
+    ) -> Stage:
+        """Begin an evaluation of a model object, or of the model that was made last."""
         self.end_evaluation(error=sys.exc_info()[1] or RuntimeError("the evaluation was left before its end"))
-        if self.made is None:
-            held = self._data.get("model")
-            self.made = held if isinstance(held, Data) else self._foreign(held)
-        self.test = self.run.evaluation(of=self.made, using=using, name=name, **values)
+        self.test = self.run.evaluation(of=self.found(model), using=using, name=name, **values)
         return self.test
 
     def end_evaluation(self, measures: Mapping[str, Any] | None = None, *, error: BaseException | None = None) -> None:
@@ -253,60 +338,6 @@ class Recording:
             test.done(error=error)
 
 
-class Section:
-    """A stage or an epoch for what users say themselves: its verbs, whose faults do not reach the training."""
-
-    def __init__(
-        self,
-        run: Recorder,
-        find: Callable[[], Stage | Epoch | None],
-        index: int = 0,
-        using: Callable[[], list[Data]] = list,
-    ) -> None:
-        self.run = run
-        self.index = index
-        self._find = find
-        self._using = using
-        self.told: set[str] = set()
-
-    def measured(self, /, **values: Any) -> None:
-        """Measures of it."""
-        self.told.update(values)
-        self._say("measured", **values)
-
-    def parameters(self, /, **values: Any) -> None:
-        """It has these parameters too."""
-        self._say("parameters", **values)
-
-    def used(self, data: Data, *, role: str = "") -> None:
-        """It used this data too."""
-        self._say("used", data, role=role)
-
-    def produced(self, source: Any, **said: Any) -> Data | None:
-        """The model (or other data, with `kind`) that it left."""
-        made: Data | None = self._say("produced", source, **said)
-        return made
-
-    def validation(self, **said: Any) -> Section:
-        """The validation twin of this epoch, for a `with`, on the data that was handed over for it."""
-        twin = self._say("validation", **said)
-        return Section(self.run, lambda: twin, self.index)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._say("done", error=error)
-
-    def _say(self, verb: str, /, *given: Any, **said: Any) -> Any:
-        if not self.run.off:
-            try:
-                section = self._find()
-                if verb == "validation":
-                    said.setdefault("using", self._using())
-                return getattr(section, verb)(*given, **said) if section is not None else None
-            except Exception as error:
-                self.run.fault(error)
-        return None
+def _place(path: str | os.PathLike[str]) -> str:
+    """A file by its one name."""
+    return os.path.realpath(os.fspath(path))

@@ -34,7 +34,6 @@ class Capture(Recording):
         self._save_to = Path(save_model) if save_model is not None else None
         self._steps: list[Step] = []
         self._clock = afterwards.Clock()
-        self._fitted: Any = None
         self._partial: Any = None
         self._passes = 0
 
@@ -55,8 +54,6 @@ class Capture(Recording):
 
     @hook
     def _before(self, estimator: Any, x: Any, y: Any, named: Mapping[str, Any]) -> None:
-        if estimator is not self._fitted or not getattr(estimator, "warm_start", False):
-            self.made = None  # it begins anew
         using = self._data_of("training", x, y)
         self._clock = afterwards.Clock()
         if about.is_search(estimator):
@@ -70,7 +67,9 @@ class Capture(Recording):
             named_as, values = type(last).__name__, about.described(last)
             values |= {"changed_parameters": about.changed(last) or None}
         values |= {name: value for name, value in named.items() if about.held(value) is value}
-        stage = self.begin_training(values, using=using)
+        if not getattr(estimator, "warm_start", False):
+            self.is_now(estimator, None)  # it begins anew
+        stage = self.begin_training(values, using=using, model=estimator)
         stage.implemented_by(
             named_as, software="scikit-learn", version=sklearn.__version__, module=type(last).__module__
         )
@@ -119,7 +118,6 @@ class Capture(Recording):
         stage = self.stage
         if stage is None:
             return
-        self._fitted = fitted
         model = _model_of(fitted)
         if about.is_search(fitted):
             if "params" in getattr(fitted, "cv_results_", ()):
@@ -135,6 +133,7 @@ class Capture(Recording):
                 afterwards.history(self.run, stage, self._clock, history, self.data("validation"))
             stage.measured(**about.measures(model))
             self.saved(self._save_to, **about.facts(model))
+            self.is_also(model)
         self.end_training()
 
     def _save(self, model: Any) -> None:
@@ -215,9 +214,8 @@ class Capture(Recording):
     def _before_pass(self, estimator: Any, x: Any, y: Any, is_new: bool) -> None:
         using = self._data_of("training", x, y)
         if is_new or self.stage is None:
-            self.made = None
             self._passes = 0
-            stage = self.begin_training(about.described(estimator), using=using)
+            stage = self.begin_training(about.described(estimator), using=using, model=estimator)
             said = {"software": "scikit-learn", "version": sklearn.__version__}
             stage.implemented_by(type(estimator).__name__, **said, module=type(estimator).__module__)
         self._passes += 1
@@ -256,7 +254,7 @@ class Capture(Recording):
     def score(self, estimator: Any, X: Any, y: Any = None, **named: Any) -> float:  # noqa: N803
         """`estimator.score(X, y)`, recorded as an evaluation."""
         self._settle()
-        test = self._before_test(X, y)
+        test = self._before_test(estimator, X, y)
         try:
             value: float = estimator.score(X, **named) if y is None else estimator.score(X, y, **named)
         except BaseException as error:
@@ -271,7 +269,7 @@ class Capture(Recording):
 
         names = [scoring] if isinstance(scoring, str) else list(scoring)
         self._settle()
-        test = self._before_test(X, y)
+        test = self._before_test(estimator, X, y)
         try:
             found = {name: get_scorer(name)(estimator, X, y) for name in names}
         except BaseException as error:
@@ -280,11 +278,11 @@ class Capture(Recording):
         self._after_test(test, dict(about.measure(*pair) for pair in found.items()))
         return found
 
-    def _before_test(self, x: Any, y: Any) -> Stage | None:
+    def _before_test(self, estimator: Any, x: Any, y: Any) -> Stage | None:
         if self.run.off:
             return None
         try:
-            return self.begin_evaluation(using=self._data_of("test", x, y))
+            return self.begin_evaluation(using=self._data_of("test", x, y), model=estimator)
         except Exception as error:
             self.run.fault(error)
             return None
@@ -300,8 +298,7 @@ class Capture(Recording):
 
     def _data_of(self, role: str, x: Any, y: Any) -> list[Data]:
         """What was handed over for a role, or else the arrays or tables of this very call."""
-        if role not in self._data:
-            self._told.pop(role, None)
+        self.anew(role)
         return self.data(role, lambda: [d for n, o in (("X", x), ("y", y)) for d in table.tell(self.run, o, role, n)])
 
     def saved(self, path: Any, **said: Any) -> Data | None:
@@ -317,14 +314,13 @@ class Capture(Recording):
         if partial is not None:
             self.end_training()
 
-    def finish(self, *, error: BaseException | None = None) -> None:
-        """End what is open, and the run if it is the capture's own."""
+    def done(self, *, error: BaseException | None = None) -> None:
+        """End and save what waits for an end: passes are over, however the rest went."""
         try:
-            if error is None:
-                self._settle()
+            self._settle()
             self._end_left(error)
         finally:
-            super().finish(error=error)
+            super().done(error=error)
 
     @hook
     def _end_left(self, error: BaseException | None) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from provml.capture import facts, layer
+from provml.capture.loop import Loop
 from provml.capture.optimizing import Optimizing, named, unwrapped
-from provml.capture.recording import BY_HAND, Section, hook
+from provml.capture.recording import BY_HAND, hook
+from provml.capture.section import Section
+from provml.content import Data
 from provml.errors import MissingPart
 from provml.sections import Stage
 
@@ -28,6 +32,8 @@ class Capture(Optimizing):
     `for x, y in capture.batches(loader):`. `save_model` is where to save the weights when the epochs are over. A run of
     its own takes the settings of `provml.record`.
     """
+
+    usual_watch = "batch"
 
     def __init__(
         self,
@@ -49,41 +55,42 @@ class Capture(Optimizing):
         self._scaler = scaler
         self._save_to = Path(save_model) if save_model is not None else None
         self._lazy = False
-        self._left = False
+        self._loop: Loop | None = None
         self._left_at = 0.0
         self._sums: dict[str, tuple[float, int]] = {}
         self._now: Section | None = None
         self._handles = [one.register_step_pre_hook(self._on_step) for one in self.optimizers.values()]
 
-    def finish(self, *, error: BaseException | None = None) -> None:
-        """End what is open, and the run if it is the capture's own; the optimizers are as they were."""
+    def done(self, *, error: BaseException | None = None) -> None:
+        """End and save what waits for an end; the optimizers are as they were."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
         try:
-            if error is None:
-                self._settle()
+            self._settle(error)
         finally:
-            super().finish(error=error)
+            super().done(error=error)
 
     # ---- the loop
 
     def epochs(self, count: int | Iterable[Any], *, first: int = 1) -> Iterator[Section]:
         """The epochs of a training, each with its `index` and verbs: `for epoch in capture.epochs(10):`."""
         planned = count if isinstance(count, int) else len(count) if isinstance(count, Sequence) else None
-        self._settle()
+        self._settle(sys.exc_info()[1])
         self._begin(planned)
         items = range(count) if isinstance(count, int) else count
         for index, _ in enumerate(items, first):
+            self._loop = loop = Loop(sys._getframe(1))
             self._expect(index)
             self._sums = {}
             self._now = Section(self.run, self.open_epoch, index, lambda: self.data("validation"))
             try:
                 yield self._now
             except GeneratorExit:
-                self._left = True  # by a break, or by an error that `finish` is told
+                loop.leave(sys._getframe(1))
                 raise
             self._close()
+        self._loop = None
         self._conclude()
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
@@ -120,11 +127,16 @@ class Capture(Optimizing):
             self.trained.parameters(**self.selection.of(values))
 
     def evaluation(self, *, name: str = "evaluation", **values: Any) -> Section:
-        """An evaluation of the model, after its training: `with capture.evaluation() as test:`."""
-        self._settle()
+        """An evaluation of the model, in its training or after it: `with capture.evaluation() as test:`."""
+        self._settle_left()
         found: list[Stage] = []
         self._begin_test(name, values, found)
         return Section(self.run, lambda: found[0] if found else None)
+
+    def saved(self, path: Any, **said: Any) -> Data | None:
+        """The model of the last training is in this file or folder; None: it is in memory only."""
+        self._settle_left()
+        return super().saved(path, **said)
 
     # ---- the same, safely
 
@@ -148,7 +160,8 @@ class Capture(Optimizing):
             lambda: layer.of_torch(unwrapped(network)) if network is not None else [], []
         )
         values["num_layers"] = len(layers) or None
-        stage = self.begin_training(values, using=self.data("training"))
+        self.anew("training", "validation")
+        stage = self.begin_training(values, using=self.data("training"), model=self._trained_one())
         for kind in dict.fromkeys(type(one).__name__ for one in self.optimizers.values()):
             stage.implemented_by(kind, software="torch", version=torch.__version__)
         self._lazy = self.network is not None and _is_lazy(self.network)
@@ -185,13 +198,27 @@ class Capture(Optimizing):
             self.end_training()
             self.saved(self._save_to, epoch=last)
 
-    def _settle(self) -> None:
-        """A loop over epochs that was left by `break`: the training stopped there."""
-        if self._left:
-            self._left = False
-            self._close()
-            self._stop()
-            self._conclude()
+    def _settle_left(self) -> None:
+        if self._loop is not None and not self._loop.goes_on():
+            self._settle(sys.exc_info()[1])
+
+    def _settle(self, error: BaseException | None) -> None:
+        """A loop over epochs was left: by `break`, and the training stopped there, or by an error."""
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        failed = loop.failed(error)
+        if failed is not None:
+            self._fail(failed)
+            return
+        self._close()
+        self._stop()
+        self._conclude()
+
+    @hook
+    def _fail(self, error: BaseException) -> None:
+        self._left_at, self._sums, self._now = 0.0, {}, None
+        self.end_training(error=error)
 
     @hook
     def _stop(self) -> None:
@@ -222,7 +249,15 @@ class Capture(Optimizing):
 
     @hook
     def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:
-        found.append(self.begin_evaluation(name=name, using=self.data("test"), **values))
+        if self.stage is not None:
+            self.open_epoch()
+        self.anew("test")
+        using = self.data("test")
+        found.append(self.begin_evaluation(name=name, using=using, model=self._trained_one(), **values))
+
+    def _trained_one(self) -> Any:
+        """The object that is trained: the network, or an optimizer that holds its parameters."""
+        return self.network if self.network is not None else next(iter(self.optimizers.values()), None)
 
     def _on_step(self, optimizer: Any, given: Any, named: Any) -> None:
         """Before an optimizer's step: what it is about to use is in force."""
@@ -232,7 +267,7 @@ class Capture(Optimizing):
     def _look_at_step(self) -> None:
         if self._coming is not None:
             self.open_epoch()
-        elif self.watches_batches:
+        elif self.moved():
             self.look()
 
 

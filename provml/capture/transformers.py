@@ -67,8 +67,10 @@ class Capture(Optimizing, TrainerCallback):
         values |= {"world_size": args.world_size} if args.world_size > 1 else {}
         layers: list[dict[str, Any]] = self.tried(lambda: layer.of_torch(unwrapped(around["model"])), [])
         values["num_layers"] = len(layers)
-        seen = self.data("training", lambda: facts.tell(self.run, loader, "training", "training data"))
-        stage = self.begin_training(values, using=seen)
+        self.anew("training", "validation")
+        held = getattr(loader, "dataset", loader)
+        seen = self.data("training", lambda: facts.tell(self.run, loader, "training", "training data"), of=held)
+        stage = self.begin_training(values, using=seen, model=unwrapped(around.get("model")))
         stage.implemented_by(kind, software="transformers", version=transformers.__version__)
         stage.layers(layers)
         self._kept, self._is_over, self._twin = {}, False, None
@@ -111,7 +113,7 @@ class Capture(Optimizing, TrainerCallback):
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         epoch = self.open_epoch()
         if epoch is not None and self._reads_files and folder.exists():
-            self._kept[state.global_step] = epoch.produced(folder, epoch=epoch.index, step=state.global_step)
+            self._kept[state.global_step] = self.kept(epoch, folder, epoch=epoch.index, step=state.global_step)
 
     @hook
     def on_train_end(self, /, args: Any, state: Any, control: Any, **around: Any) -> None:
@@ -125,7 +127,7 @@ class Capture(Optimizing, TrainerCallback):
         if args.load_best_model_at_end and state.best_model_checkpoint:
             held = int(str(state.best_model_checkpoint).rpartition("-")[2])
         if held in self._kept:
-            self.made = self._kept[held]
+            self.left(self._kept[held])
         else:
             self.saved(None, epoch=last, step=held)
         self.end_training()
@@ -146,28 +148,32 @@ class Capture(Optimizing, TrainerCallback):
     @hook
     def on_prediction_step(self, /, args: Any, state: Any, control: Any, **around: Any) -> None:
         if self.test is None and self._twin is None:
-            self._begin_judging(around.get("eval_dataloader"))
+            self._begin_judging(around)
 
     @hook
     def on_evaluate(self, /, args: Any, state: Any, control: Any, metrics: Any = None, **around: Any) -> None:
-        self._end_judging(metrics or {}, around.get("eval_dataloader"))
+        self._end_judging(metrics or {}, around)
 
     @hook
     def on_predict(self, /, args: Any, state: Any, control: Any, metrics: Any, **around: Any) -> None:
-        self._end_judging(metrics or {}, None)
+        self._end_judging(metrics or {}, around)
 
-    def _begin_judging(self, loader: Any) -> None:
+    def _begin_judging(self, around: Mapping[str, Any]) -> None:
+        loader = around.get("eval_dataloader")
         epoch = self.open_epoch() if self.stage is not None else None
         role = "validation" if epoch is not None else "test"
-        seen = self.data(role, lambda: facts.tell(self.run, loader, role, f"{role} data"))
+        if epoch is None:
+            self.anew(role)
+        held = getattr(loader, "dataset", loader)
+        seen = self.data(role, lambda: facts.tell(self.run, loader, role, f"{role} data"), of=held)
         if epoch is not None:
             self._twin = epoch.validation(using=seen)
         else:
-            self.begin_evaluation(using=seen)
+            self.begin_evaluation(using=seen, model=unwrapped(around.get("model")))
 
-    def _end_judging(self, metrics: Mapping[str, Any], loader: Any) -> None:
+    def _end_judging(self, metrics: Mapping[str, Any], around: Mapping[str, Any]) -> None:
         if self.test is None and self._twin is None:
-            self._begin_judging(loader)
+            self._begin_judging(around)
         measures = {n.partition("_")[2]: v for n, v in metrics.items() if _is_measure(n) and _is_judged(n)}
         twin, self._twin = self._twin, None
         if twin is not None:

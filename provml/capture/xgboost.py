@@ -39,6 +39,7 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         self._model: Any = None
         self._beside: list[Any] = []
         self._may_change = True
+        self._keeps_best = False
 
     # ---- hooks
 
@@ -58,12 +59,14 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         self._trained_on = next((t for t, held in named.items() if held is call.get("dtrain")), "train")
         values = {"booster": None, **self.now(), self.rounds_name: self._planned}
         values |= {"early_stopping_rounds": call.get("early_stopping_rounds"), "folds": len(folds) if folds else None}
+        self.anew("training", "validation")
         for title, held in named.items():
             if title != self._trained_on:
                 self.data("validation", partial(_tell, self.run, held, "validation", title))
                 break
         using = self.data("training", partial(_tell, self.run, call.get("dtrain"), "training", "training data"))
-        stage = self.begin(values, using, named, is_cv=folds is not None)
+        after = call.get("xgb_model")
+        stage = self.begin(values, using, named, is_cv=folds is not None, model=model, after=after)
         stage.implemented_by(str(values["booster"] or "gbtree"), software="xgboost", version=xgboost.__version__)
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
@@ -103,7 +106,14 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
             if best:
                 said |= {"best_round": int(best["best_iteration"]) + 1, "best_score": float(best["best_score"])}
             self.saved(self._save_to, **said)
+        self._keeps_best = bool(getattr(stopping, "save_best", False))
         self.end_training()
+
+    def _going_on(self, after: Any) -> Data | None:
+        """What a training goes on from: where only the best rounds are kept, that is an object of its own."""
+        if self._keeps_best and isinstance(after, xgboost.Booster) and self.known(after) is None:
+            return self.made
+        return super()._going_on(after)
 
     def _stopping(self) -> Any:
         """What stops it early, if anything does."""

@@ -231,6 +231,79 @@ class CaptureContract:
             assert rows == [("FAILED", "Boom")]
 
 
+class SeveralContract:
+    """What holds where one capture records several trainings. A subclass says how to train a model on some rows."""
+
+    @classmethod
+    def capture(cls, **settings: Any) -> Any:
+        """A capture of the framework."""
+        raise NotImplementedError
+
+    @classmethod
+    def train_on(cls, capture: Any, folder: Path, rows: slice, model: Any = None) -> Any:
+        """Train a fresh model, or one that is given further, on these rows of the digits; the model."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    @classmethod
+    def several(cls, tmp_path: Path) -> Iterator[tuple[Any, Path, Path]]:
+        home = tmp_path / "home"
+        with cls.capture(home=home, strict=True, model="net", capture_environment=False) as capture:
+            yield capture, tmp_path, home
+
+    def test_each_training_is_recorded_on_its_own_data(self, several: tuple[Any, Path, Path]):
+        capture, folder, home = several
+        model = self.train_on(capture, folder, slice(0, 200))
+        self.train_on(capture, folder, slice(200, 350), model)
+        self.train_on(capture, folder, slice(350, 400))
+        capture.finish()
+        with provml.open(home) as store:
+            first, second, third = used_by(store, "TrainingExecution")
+            assert first
+            assert len(first | second | third) == len(first) + len(second) + len(third)
+
+    def test_only_the_same_model_is_one_gone_on_with(self, several: tuple[Any, Path, Path]):
+        capture, folder, home = several
+        model = self.train_on(capture, folder, slice(0, 200))
+        self.train_on(capture, folder, slice(0, 200))
+        self.train_on(capture, folder, slice(0, 200), model)
+        capture.finish()
+        with provml.open(home) as store:
+            made, before = models_of(store)
+            assert before == [None, None, made[0]]
+
+
+class JudgingContract(SeveralContract):
+    """What holds where a framework says which model it judges."""
+
+    @classmethod
+    def judge_on(cls, capture: Any, folder: Path, rows: slice, model: Any) -> None:
+        """Evaluate a model on these rows."""
+        raise NotImplementedError
+
+    def test_each_evaluation_is_recorded_on_its_own_data(self, several: tuple[Any, Path, Path]):
+        capture, folder, home = several
+        model = self.train_on(capture, folder, slice(0, 200))
+        self.judge_on(capture, folder, slice(500, 600), model)
+        self.judge_on(capture, folder, slice(600, 650), model)
+        capture.finish()
+        with provml.open(home) as store:
+            first, second = used_by(store, "EvaluationExecution")
+            assert first
+            assert not first & second
+
+    def test_an_evaluation_judges_the_model_that_it_was_given(self, several: tuple[Any, Path, Path]):
+        capture, folder, home = several
+        one = self.train_on(capture, folder, slice(0, 200))
+        other = self.train_on(capture, folder, slice(0, 200))
+        for model in (one, other, one, other):
+            self.judge_on(capture, folder, slice(500, 600), model)
+        capture.finish()
+        with provml.open(home) as store:
+            made, _ = models_of(store)
+            assert judged(store) == [made[0], made[1], made[0], made[1]]
+
+
 # ---- asking
 
 
@@ -251,6 +324,41 @@ def by_epoch(store: Any, section: str) -> dict[str, list[float]]:
     for name, value in rows:
         found.setdefault(name, []).append(value)
     return found
+
+
+def used_by(store: Any, kind: str) -> list[set[str]]:
+    """The data that each stage of a kind used, in the order of the stages."""
+    rows = ask(
+        store,
+        f"""SELECT ?stage ?data {{ ?stage a provml:{kind} ; prov:startedAtTime ?t ; prov:used ?data .
+            ?data a provml:LearningDataset }} ORDER BY ?t""",
+    )
+    found: dict[str, set[str]] = {}
+    for stage, data in rows:
+        found.setdefault(stage, set()).add(data)
+    return list(found.values())
+
+
+def models_of(store: Any) -> tuple[list[Any], list[Any]]:
+    """Of each training in order: the model that it made last, and the one that it went on from."""
+    rows = ask(
+        store,
+        """SELECT ?training ?made ?before { ?training a provml:TrainingExecution ; prov:startedAtTime ?t .
+           OPTIONAL { { ?made prov:wasGeneratedBy ?training } UNION
+             { ?made prov:wasGeneratedBy/provml:wasSectionOf ?training } ?made a provml:Model }
+           OPTIONAL { ?training prov:used ?before . ?before a provml:Model } } ORDER BY ?t ?made""",
+    )
+    made, before = {row[0]: row[1] for row in rows}, {row[0]: row[2] for row in rows}
+    return list(made.values()), list(before.values())
+
+
+def judged(store: Any) -> list[Any]:
+    """The models that the evaluations judged, in their order."""
+    rows = ask(
+        store,
+        "SELECT ?m { ?e a provml:EvaluationExecution ; prov:startedAtTime ?t ; provml:evaluated ?m } ORDER BY ?t",
+    )
+    return [model for (model,) in rows]
 
 
 def adaptations(store: Any) -> list[tuple[Any, ...]]:

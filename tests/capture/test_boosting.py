@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, Told, adaptations, ask, by_epoch
+from capture.contract import Boom, CaptureContract, SeveralContract, Told, adaptations, ask, by_epoch, models_of
 from capture.digits import digits
+from capture.digits import rows as some_rows
 from provml.lift.plan import direction_of
 from provml.recorder import Recorder
 
@@ -127,6 +128,42 @@ class TestLightGBM(CaptureContract):
             evaluation={"accuracy": accuracy},
             model=path if capture else None,
         )
+
+
+class TestSeveralByXGBoost(SeveralContract):
+    @classmethod
+    def capture(cls, **settings: Any) -> Any:
+        return XGBoostCapture("digits", **settings)
+
+    @classmethod
+    def train_on(cls, capture: Any, folder: Path, some: slice, model: Any = None) -> Any:
+        return xgboost.train(XGB, xgboost.DMatrix(*some_rows(some)), 2, xgb_model=model, callbacks=[capture])
+
+    def test_a_file_and_the_best_rounds_may_be_gone_on_with(self, several: tuple[Any, Path, Path]):
+        capture, folder, home = several
+        capture._save_to = folder / "first.json"
+        training, valid = matrices()
+        more = {"evals": [(valid, "valid")], "verbose_eval": False}
+        stop = xgboost.callback.EarlyStopping(rounds=1, save_best=True)
+        best = xgboost.train({**XGB, "eta": 2.0}, training, 20, callbacks=[capture, stop], **more)
+        capture._save_to = folder / "second.json"
+        xgboost.train(XGB, training, 1, xgb_model=best, callbacks=[capture])
+        xgboost.train(XGB, training, 1, xgb_model=folder / "first.json", callbacks=[capture])
+        capture.finish()
+        with provml.open(home) as store:
+            made, before = models_of(store)
+            assert before == [None, made[0], made[0]]
+
+
+class TestSeveralByLightGBM(SeveralContract):
+    @classmethod
+    def capture(cls, **settings: Any) -> Any:
+        return LightGBMCapture("digits", **settings)
+
+    @classmethod
+    def train_on(cls, capture: Any, folder: Path, some: slice, model: Any = None) -> Any:
+        data = lightgbm.Dataset(*some_rows(some))
+        return lightgbm.train(LGB, data, 2, init_model=model, callbacks=capture.callbacks)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +302,21 @@ def test_a_cross_validation_of_lightgbm_is_a_validation_too(home: Path):
     with provml.open(home) as store:
         found = by_epoch(store, "provml:ValidationEpochExecution")
         assert found["multi_logloss"] == pytest.approx(told["valid multi_logloss-mean"])
+
+
+@pytest.mark.parametrize("framework", ["xgboost", "lightgbm"])
+def test_a_cross_validation_after_a_training_adapts_nothing(home: Path, framework: str):
+    if framework == "lightgbm":
+        with LightGBMCapture("digits", **settings(home)) as light:
+            lightgbm.train(LGB | {"learning_rate": 0.3}, datasets()[0], 2, callbacks=light.callbacks)
+            lightgbm.cv(LGB | {"learning_rate": 0.2}, datasets()[0], 2, nfold=2, callbacks=light.callbacks)
+    else:
+        with XGBoostCapture("digits", **settings(home)) as capture:
+            hand = xgboost.callback.LearningRateScheduler([0.5, 0.5])
+            xgboost.train(XGB | {"max_depth": 3}, matrices()[0], 2, callbacks=[capture, hand])
+            xgboost.cv(XGB, matrices()[0], 2, nfold=2, callbacks=[capture, hand])
+    with provml.open(home) as store:
+        assert adaptations(store) == []
 
 
 def test_two_trainings_through_one_capture_are_two_stages(home: Path):

@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, Told, adaptations, ask, by_epoch
-from capture.digits import digits
+from capture.contract import (
+    Boom,
+    CaptureContract,
+    JudgingContract,
+    Told,
+    adaptations,
+    ask,
+    by_epoch,
+    judged,
+    models_of,
+    used_by,
+)
+from capture.digits import digits, rows
 from provml.recorder import Recorder
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
@@ -102,6 +113,23 @@ class TestKeras(CaptureContract):
         )  # fmt: skip
 
 
+class TestSeveral(JudgingContract):
+    @classmethod
+    def capture(cls, **settings: Any) -> Any:
+        return Capture("digits", **settings)
+
+    @classmethod
+    def train_on(cls, capture: Any, folder: Path, some: slice, model: Any = None) -> Any:
+        model = model or small()
+        x, y = rows(some)
+        model.fit(x, y, validation_data=(x[:20], y[:20]), epochs=1, callbacks=[capture], verbose=0)
+        return model
+
+    @classmethod
+    def judge_on(cls, capture: Any, folder: Path, some: slice, model: Any) -> None:
+        model.evaluate(*rows(some), callbacks=[capture], verbose=0)
+
+
 # ---- adaptations
 
 
@@ -171,6 +199,51 @@ def test_what_a_hand_changes_is_told_whichever_hyperparameter_it_is(tmp_path: Pa
         assert adaptations(store) == [
             (2, "learning_rate", 0.01, 0.03, "by hand"),
             (2, "momentum", 0.2, 0.7, "by hand"),
+        ]
+
+
+class Hand(keras.callbacks.Callback):
+    """A user's callback that sets the rate at a hook of an epoch, and before a batch where one is said."""
+
+    def __init__(self, hook: str, epoch: int, rate: float, batch: int | None = None) -> None:
+        super().__init__()
+        self.hook, self.at, self.now, self.rate, self.batch = hook, epoch, 0, rate, batch
+
+    def turn(self, hook: str, batch: int | None = None) -> None:
+        if (hook, self.now, batch) == (self.hook, self.at, self.batch):
+            self.model.optimizer.learning_rate = self.rate
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.now = epoch + 1
+        self.turn("epoch begin")
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self.turn("batch begin", batch + 1)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_scheduler_is_told_apart_from_a_plateau_that_would_have_done_the_same(tmp_path: Path, first: bool):
+    plateau = keras.callbacks.ReduceLROnPlateau(monitor="loss", factor=0.5, patience=9)
+    halves = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch == 1 else rate)
+    with recorded(tmp_path, plateau, halves, first=first) as store:
+        assert adaptations(store) == [(2, "learning_rate", 0.01, 0.005, "LearningRateScheduler")]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_who_set_a_rate_is_unknown_where_a_hand_and_a_scheduler_both_may_have(tmp_path: Path, first: bool):
+    same = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate)
+    with recorded(tmp_path, Hand("epoch begin", 2, 0.005), same, first=first) as store:
+        assert adaptations(store) == [(2, "learning_rate", 0.01, 0.005, "unknown")]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_change_in_the_middle_of_an_epoch_is_of_that_epoch_and_by_hand(tmp_path: Path, first: bool):
+    same = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate)
+    hands = Hand("batch begin", 2, 0.005, batch=3), Hand("batch begin", 2, 0.01, batch=5)
+    with recorded(tmp_path, *hands, same, first=first) as store:
+        assert adaptations(store) == [
+            (2, "learning_rate", 0.01, 0.005, "by hand"),
+            (2, "learning_rate", 0.005, 0.01, "by hand"),
         ]
 
 
@@ -258,6 +331,43 @@ def test_a_fit_that_failed_and_was_caught_is_failed_and_the_next_goes_on(tmp_pat
         assert store.run("latest").status == "FINISHED"
         rows = ask(store, "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s } ORDER BY ?s")
         assert rows == [("FAILED",), ("FINISHED",)]
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_an_evaluation_by_a_callback_inside_fit_is_one_on_its_own_data(tmp_path: Path, other: bool):
+    class Judge(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            (beside if other else self.model).evaluate(*DIGITS["test"], callbacks=[capture], verbose=0)
+
+    model, beside = small(), small()
+    stop = keras.callbacks.EarlyStopping("val_loss", patience=1, min_delta=100.0)
+    with Capture("digits", home=tmp_path, strict=True) as capture:
+        fit(model, capture, Judge(), stop, epochs=4)
+    with provml.open(tmp_path) as store:
+        assert adaptations(store) == [(2, "epochs", 4, 2, "EarlyStopping")]
+        assert len(by_epoch(store, "provml:ValidationEpochExecution")["loss"]) == 2
+        tested = used_by(store, "EvaluationExecution")
+        assert len(tested) == 2
+        assert tested[0] == tested[1]
+        assert not tested[0] & used_by(store, "ValidationExecution")[0]
+        assert len(set(judged(store))) == (1 if other else 2)
+        assert ask(store, "SELECT DISTINCT ?s { ?t a provml:LearningStageExecution ; provlake:status ?s }") == [
+            ("FINISHED",)
+        ]
+
+
+def test_an_evaluation_after_a_fit_that_failed_judges_what_that_left(tmp_path: Path):
+    model = small()
+    with Capture("digits", home=tmp_path, strict=True) as capture:
+        fit(model, capture, epochs=1)
+        with pytest.raises(Boom):
+            fit(model, capture, FailsAt(2))
+        model.evaluate(*DIGITS["test"], callbacks=[capture], verbose=0)
+        fit(model, capture, epochs=1)
+    with provml.open(tmp_path) as store:
+        made, before = models_of(store)
+        assert judged(store) == [made[1]]
+        assert before == [None, made[0], made[1]]
 
 
 def test_a_capture_of_its_own_ends_its_run_by_the_exception(tmp_path: Path):

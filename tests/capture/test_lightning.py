@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, Told, adaptations, ask
-from capture.digits import digits
+from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, judged
+from capture.digits import digits, rows
 from provml.recorder import Recorder
 
 lightning = pytest.importorskip(
@@ -110,6 +110,42 @@ class TestLightning(CaptureContract):
             evaluation={name.removeprefix("test_"): value for name, value in tested.items()},
             model=folder / "kept" / "epoch=3.ckpt",
         )  # fmt: skip
+
+
+class TestSeveral(JudgingContract):
+    @classmethod
+    def capture(cls, **settings: Any) -> Any:
+        return Capture("digits", **settings)
+
+    @classmethod
+    def loader(cls, some: slice) -> Any:
+        data = torch.utils.data.TensorDataset(*map(torch.from_numpy, rows(some)))
+        return torch.utils.data.DataLoader(data, batch_size=50)
+
+    @classmethod
+    def train_on(cls, capture: Any, folder: Path, some: slice, model: Any = None) -> Any:
+        model = model or Network()
+        trainer(folder, capture, epochs=1, enable_checkpointing=False).fit(model, cls.loader(some))
+        return model
+
+    @classmethod
+    def judge_on(cls, capture: Any, folder: Path, some: slice, model: Any) -> None:
+        trainer(folder, capture, enable_checkpointing=False).test(model, cls.loader(some), verbose=False)
+
+    def test_a_checkpoint_that_was_loaded_is_judged(self, several: tuple[Any, Path, Path]):
+        capture, folder, home = several
+        kept = lightning.callbacks.ModelCheckpoint(folder / "kept", filename="{epoch}", save_top_k=-1)
+        one, network = trainer(folder, capture, kept, epochs=2), Network()
+        one.fit(network, self.loader(slice(0, 200)))
+        one.test(network, self.loader(slice(500, 600)), ckpt_path=folder / "kept" / "epoch=0.ckpt", verbose=False)
+        one.validate(network, self.loader(slice(500, 600)), verbose=False)
+        one.test(network, self.loader(slice(500, 600)), ckpt_path=folder / "kept" / "epoch=1.ckpt", verbose=False)
+        capture.finish()
+        with provml.open(home) as store:
+            paths = dict(ask(store, "SELECT ?m ?p { ?m a provml:Model ; provlake:path ?p }"))
+            assert [Path(paths[model]).name for model in judged(store)] == ["epoch=0.ckpt", "epoch=1.ckpt"]
+            ((model,),) = ask(store, "SELECT ?m { ?v a provml:ValidationExecution ; provml:evaluated ?m }")
+            assert Path(paths[model]).name == "epoch=0.ckpt"  # what is loaded stays
 
 
 def test_early_stopping_adapts_the_number_of_epochs(tmp_path: Path):

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, Told, adaptations, ask, by_epoch
+from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, by_epoch
 from capture.digits import digits
+from capture.digits import rows as some_rows
 from provml.recorder import Recorder
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed; `pip install 'provml[sklearn]'`")
@@ -86,6 +87,20 @@ class TestScikitLearn(CaptureContract):
         told.evaluation = {"accuracy": accuracy}
         told.model = path if capture else None
         return told
+
+
+class TestSeveral(JudgingContract):
+    @classmethod
+    def capture(cls, **settings: Any) -> Any:
+        return Capture("digits", **settings)
+
+    @classmethod
+    def train_on(cls, capture: Any, folder: Path, some: slice, model: Any = None) -> Any:
+        return capture.fit(model or SGDClassifier(warm_start=True), *some_rows(some))
+
+    @classmethod
+    def judge_on(cls, capture: Any, folder: Path, some: slice, model: Any) -> None:
+        capture.score(model, *some_rows(some))
 
 
 # ---- what is recorded of each kind

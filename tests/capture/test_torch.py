@@ -201,6 +201,73 @@ def test_a_scheduler_that_was_not_handed_over_is_no_hand(tmp_path: Path):
         assert {row[4] for row in adaptations(store)} == {"scheduler"}
 
 
+def stepped(home: Path, optimizer: Any, turn: Any, *, count: int = 3, **more: Any) -> list[tuple[Any, ...]]:
+    """The adaptations of a loop of four steps an epoch, of which each takes its turn before it."""
+    with Capture("digits", None, optimizer, home=home, strict=True, capture_environment=False, **more) as capture:
+        for epoch in capture.epochs(count):
+            for batch in capture.batches(range(1, 5)):
+                turn(epoch.index, batch)
+                optimizer.step()
+    with provml.open(home) as store:
+        return adaptations(store)
+
+
+def test_a_change_in_the_middle_of_an_epoch_is_of_that_epoch(tmp_path: Path):
+    optimizer = torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=0.5)
+
+    def turn(epoch: int, batch: int) -> None:
+        if epoch == 2:
+            optimizer.param_groups[0]["lr"] = {1: 0.5, 2: 0.25, 3: 0.25, 4: 0.5}[batch]
+
+    expected = [(2, "learning_rate", 0.5, 0.25, "by hand"), (2, "learning_rate", 0.25, 0.5, "by hand")]
+    assert stepped(tmp_path / "steps", optimizer, turn) == expected
+    assert stepped(tmp_path / "epochs", optimizer, turn, watch="epoch") == []
+
+
+def test_a_rate_that_is_a_tensor_is_seen_to_change_in_the_middle_too(tmp_path: Path):
+    optimizer = torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=torch.tensor(0.5), foreach=False)
+
+    def turn(epoch: int, batch: int) -> None:
+        if (epoch, batch) == (2, 2):
+            optimizer.param_groups[0]["lr"].fill_(0.25)
+
+    assert stepped(tmp_path, optimizer, turn) == [(2, "learning_rate", 0.5, 0.25, "by hand")]
+
+
+def test_a_hand_is_told_apart_from_a_scheduler_that_steps_and_changes_nothing(tmp_path: Path):
+    optimizer = torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=0.5)
+    rarely = torch.optim.lr_scheduler.StepLR(optimizer, step_size=3, gamma=0.5)
+
+    def turn(epoch: int, batch: int) -> None:
+        if batch == 1 and epoch > 1:
+            if epoch == 2:
+                optimizer.param_groups[0]["lr"] = 0.25
+            rarely.step()
+
+    assert stepped(tmp_path, optimizer, turn, count=4, scheduler=rarely) == [
+        (2, "learning_rate", 0.5, 0.25, "by hand"),
+        (4, "learning_rate", 0.25, 0.125, "StepLR"),
+    ]
+
+
+@pytest.mark.parametrize("handed", [True, False])
+def test_a_plateau_is_told_apart_from_a_hand(tmp_path: Path, handed: bool):
+    optimizer = torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=0.5)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.1, patience=0)
+
+    def turn(epoch: int, batch: int) -> None:
+        if batch == 1 and epoch > 1:
+            plateau.step({2: 1.0, 3: 2.0, 4: 0.5, 5: 0.25}[epoch])  # only the second is worse
+        if (epoch, batch) == (4, 2):
+            optimizer.param_groups[0]["lr"] = 0.5
+
+    more = {"scheduler": plateau} if handed else {}
+    assert stepped(tmp_path, optimizer, turn, count=5, **more) == [
+        (3, "learning_rate", 0.5, 0.05, "ReduceLROnPlateau" if handed else "scheduler"),
+        (4, "learning_rate", 0.05, 0.5, "by hand"),
+    ]
+
+
 def test_mixed_precision_leaves_the_steps_that_it_skips_out(tmp_path: Path):
     network = torch.nn.Linear(64, 10)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, Told, adaptations, ask
-from capture.digits import digits
+from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask
+from capture.digits import digits, rows
 from provml.recorder import Recorder
 
 pytest.importorskip("transformers", reason="Transformers are not installed: `pip install 'provml[transformers]'`")
@@ -24,8 +24,9 @@ pytestmark = pytest.mark.xdist_group("torch")  # loading PyTorch takes seconds: 
 
 
 class Digits(torch.utils.data.Dataset):
-    def __init__(self, role: str) -> None:
-        self.x, self.y = (torch.from_numpy(array) for array in digits()[role])
+    def __init__(self, some: str | slice) -> None:
+        arrays = rows(some) if isinstance(some, slice) else digits()[some]
+        self.x, self.y = (torch.from_numpy(array) for array in arrays)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -53,7 +54,9 @@ def accuracy(judged: Any) -> dict[str, float]:
     return {"accuracy": float((np.argmax(judged.predictions, -1) == judged.label_ids).mean())}
 
 
-def trainer(folder: Path, network: Any, *callbacks: Any, epochs: int = 3, **more: Any) -> Any:
+def trainer(
+    folder: Path, network: Any, *callbacks: Any, epochs: int = 3, some: str | slice = "training", **more: Any
+) -> Any:
     said = {
         "per_device_train_batch_size": 48, "per_device_eval_batch_size": 80, "learning_rate": 0.03,
         "weight_decay": 0.01, "num_train_epochs": epochs, "eval_strategy": "epoch", "save_strategy": "epoch",
@@ -63,7 +66,7 @@ def trainer(folder: Path, network: Any, *callbacks: Any, epochs: int = 3, **more
     return Trainer(
         network,
         TrainingArguments(str(folder / "kept"), **(said | more)),
-        train_dataset=Digits("training"),
+        train_dataset=Digits(some),
         eval_dataset=Digits("validation"),
         compute_metrics=accuracy,
         callbacks=list(callbacks),
@@ -101,6 +104,24 @@ class TestTransformers(CaptureContract):
             evaluation={name: tested[f"eval_{name}"] for name in ("loss", "accuracy")},
             model=folder / "kept" / "checkpoint-30",
         )  # fmt: skip
+
+
+class TestSeveral(JudgingContract):
+    more: ClassVar[dict[str, Any]] = {"eval_strategy": "no", "save_strategy": "no"}
+
+    @classmethod
+    def capture(cls, **settings: Any) -> Any:
+        return Capture("digits", **settings)
+
+    @classmethod
+    def train_on(cls, capture: Any, folder: Path, some: slice, model: Any = None) -> Any:
+        model = model or Network()
+        trainer(folder, model, capture, epochs=1, some=some, **cls.more).train()
+        return model
+
+    @classmethod
+    def judge_on(cls, capture: Any, folder: Path, some: slice, model: Any) -> None:
+        trainer(folder, model, capture, **cls.more).evaluate(Digits(some))
 
 
 def test_early_stopping_adapts_the_number_of_epochs_and_the_best_is_the_model(tmp_path: Path):
