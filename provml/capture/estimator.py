@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from provml.values import PLAIN, plain
@@ -44,6 +46,8 @@ def steps(estimator: Any) -> tuple[list[tuple[str, Any]], Any]:
             inner, last = steps(one)
             found += [(f"{name}.{title}", step) for title, step in inner] + [(name, last)]
     name, last = estimator.steps[-1]
+    if last is None or last == "passthrough":  # what is fitted last is the one before it
+        return (found[:-1], found[-1][1]) if found else ([], estimator)
     inner, last = steps(last)
     return found + [(f"{name}.{title}", step) for title, step in inner], last
 
@@ -53,6 +57,13 @@ def parameters(estimator: Any) -> dict[str, Any]:
     if not hasattr(estimator, "get_params"):
         return {}
     return {name: held(value) for name, value in sorted(estimator.get_params(deep=True).items())}
+
+
+def bare_names(names: Iterable[str]) -> dict[str, str]:
+    """What parameters such as `svc__C` are told as: C, which questions ask for; whole where two end alike."""
+    several = list(names)
+    ends = Counter(name.rpartition("__")[2] for name in several)
+    return {name: end if ends[end := name.rpartition("__")[2]] == 1 else name for name in several}
 
 
 def described(estimator: Any) -> dict[str, Any]:

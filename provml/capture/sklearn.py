@@ -40,12 +40,12 @@ class Capture(Recording):
 
     # ---- fit
 
-    def fit(self, estimator: E, X: Any, y: Any = None, **named: Any) -> E:  # noqa: N803  # as scikit-learn has it
+    def fit(self, estimator: E, X: Any, *y: Any, **named: Any) -> E:  # noqa: N803  # as scikit-learn has it
         """`estimator.fit(X, y)`, recorded as a training; transformers of a pipeline as preparations before it."""
         self._settle()
-        self._before(estimator, X, y, named)
+        self._before(estimator, X, _target(y, named), {name: value for name, value in named.items() if name != "y"})
         try:
-            fitted: E = estimator.fit(X, **named) if y is None else estimator.fit(X, y, **named)  # type: ignore[attr-defined]
+            fitted: E = estimator.fit(X, *y, **named)  # type: ignore[attr-defined]
             self._save(_model_of(fitted))
         except BaseException as error:
             self._failed(error)
@@ -58,7 +58,6 @@ class Capture(Recording):
         if estimator is not self._fitted or not getattr(estimator, "warm_start", False):
             self.made = None  # it begins anew
         using = self._data_of("training", x, y)
-        self._clock = afterwards.Clock()
         if about.is_search(estimator):
             said = {name: value for name, value in about.parameters(estimator).items() if "__" not in name}
             values = {"search": type(estimator).__name__, **{f"search_{name}": value for name, value in said.items()}}
@@ -69,11 +68,12 @@ class Capture(Recording):
             using = self._prepare(prepared, using)
             named_as, values = type(last).__name__, about.described(last)
             values |= {"changed_parameters": about.changed(last) or None}
-        values |= {name: value for name, value in named.items() if about.held(value) is value}
+        values |= {name: about.held(value) for name, value in named.items() if value is not None}
         stage = self.begin_training(values, using=using)
         stage.implemented_by(
             named_as, software="scikit-learn", version=sklearn.__version__, module=type(last).__module__
         )
+        self._clock = afterwards.Clock()
 
     def _prepare(self, prepared: Iterable[tuple[str, Any]], using: list[Data]) -> list[Data]:
         """Begin a preparation for each transformer; each makes what the next one takes, of which no more is known."""
@@ -81,9 +81,7 @@ class Capture(Recording):
             said = {"transformer": type(one).__name__, **about.parameters(one)}
             step = self.run.preparation(name, using=using, **said)
             self._steps.append(step)
-            using = [step.produced(None, name=f"{data.name} by {name}", role=data.role) for data in using[:1]] + using[
-                1:
-            ]
+            using = afterwards.prepared(step, name, using)
         return using
 
     @staticmethod
@@ -122,12 +120,7 @@ class Capture(Recording):
         self._fitted = fitted
         model = _model_of(fitted)
         if about.is_search(fitted):
-            if "params" in getattr(fitted, "cv_results_", ()):
-                afterwards.candidates(self.run, fitted, self._clock, self.data("training"))
-            self._clock = afterwards.Clock(ago=getattr(fitted, "refit_time_", self._clock.seconds))
-            if model is not None:
-                _, last = about.steps(model)
-                stage.parameters(**self.selection.of(about.described(last)))
+            self._after_search(stage, fitted, model)
         if model is not None:
             if layers := about.layers(model):
                 stage.layers(layers)
@@ -136,6 +129,22 @@ class Capture(Recording):
             stage.measured(**about.measures(model))
             self.saved(self._save_to, **about.facts(model))
         self.end_training()
+
+    def _after_search(self, stage: Stage, search: Any, model: Any) -> None:
+        """Tell the candidates, which of them won, and how the best was fitted again."""
+        using, best = self.data("training"), {}
+        if "params" in getattr(search, "cv_results_", ()):
+            afterwards.candidates(self.run, search, self._clock, using)
+            best = afterwards.best(search)
+        self._clock = afterwards.Clock(ago=getattr(search, "refit_time_", self._clock.seconds))
+        described: dict[str, Any] = {}
+        if model is not None:
+            steps, last = about.steps(model)
+            for data in afterwards.preparations(self.run, steps, self._clock, using):
+                if data not in using:
+                    stage.used(data)
+            described = about.described(last)
+        stage.parameters(**self.selection.of(best | described))
 
     def _save(self, model: Any) -> None:
         """Save a model, which was asked for whether or not it is recorded."""
@@ -166,10 +175,11 @@ class Capture(Recording):
         try:
             prepared, last = about.steps(estimator)
             using = self._prepare(prepared, self._data_of("training", x, y))
-            self._clock = afterwards.Clock()
             values = about.described(last)
             values |= {"cv": about.held(named.get("cv")), "scoring": about.held(named.get("scoring"))}
-            return self.run.validation(using=using, name="cross-validation", **self.selection.of(values))
+            stage = self.run.validation(using=using, name="cross-validation", **self.selection.of(values))
+            self._clock = afterwards.Clock()
+            return stage
         except Exception as error:
             self.run.fault(error)
             return None
@@ -194,16 +204,15 @@ class Capture(Recording):
 
     # ---- pass by pass
 
-    def partial_fit(self, estimator: E, X: Any, y: Any = None, **named: Any) -> E:  # noqa: N803
+    def partial_fit(self, estimator: E, X: Any, *y: Any, **named: Any) -> E:  # noqa: N803
         """`estimator.partial_fit(X, y)`: each call is an epoch of one training, until something else is recorded."""
         is_new = self._partial is not estimator
         if is_new:
             self._settle()
         self._partial = estimator
-        self._before_pass(estimator, X, y, is_new)
-        given = (X,) if y is None else (X, y)
+        self._before_pass(estimator, X, _target(y, named), is_new)
         try:
-            fitted: E = estimator.partial_fit(*given, **named)  # type: ignore[attr-defined]
+            fitted: E = estimator.partial_fit(X, *y, **named)  # type: ignore[attr-defined]
         except BaseException as error:
             self._partial = None
             self._failed(error)
@@ -215,7 +224,8 @@ class Capture(Recording):
     def _before_pass(self, estimator: Any, x: Any, y: Any, is_new: bool) -> None:
         using = self._data_of("training", x, y)
         if is_new or self.stage is None:
-            self.made = None
+            if estimator is not self._fitted:
+                self.made = None  # it goes on from nothing that was told last
             self._passes = 0
             stage = self.begin_training(about.described(estimator), using=using)
             said = {"software": "scikit-learn", "version": sklearn.__version__}
@@ -240,7 +250,7 @@ class Capture(Recording):
                 self._save(partial)
                 self._end_passes(partial)
             finally:
-                self._partial = None
+                self._partial, self._fitted = None, partial
 
     @hook
     def _end_passes(self, partial: Any) -> None:
@@ -315,6 +325,7 @@ class Capture(Recording):
     def _end_partial_quietly(self) -> None:
         partial, self._partial = self._partial, None
         if partial is not None:
+            self._fitted = partial
             self.end_training()
 
     def finish(self, *, error: BaseException | None = None) -> None:
@@ -329,6 +340,11 @@ class Capture(Recording):
     @hook
     def _end_left(self, error: BaseException | None) -> None:
         self._end_steps(error)
+
+
+def _target(given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    """The target that a call was given, by its place or by its name."""
+    return given[0] if given else named.get("y")
 
 
 def _model_of(fitted: Any) -> Any:

@@ -28,6 +28,8 @@ SETTINGS = (
 )  # fmt: skip
 """Settings of a training that matter to what is learned."""
 UNTOLD = ("epoch", "learning_rate", "total_flos", "step", "num_input_tokens_seen")
+ROUNDING = 1e-6
+"""So much may be missing where the Trainer counts epochs in parts."""
 TIMES = ("_runtime", "_per_second", "_preparation_time")
 """What the Trainer logs besides measures of the model."""
 
@@ -78,7 +80,7 @@ class Capture(Optimizing, TrainerCallback):
         self._settle()
         self._is_over = False
         self._started = state.global_step
-        self.expect_epoch(round(state.epoch or 0) + 1)
+        self.expect_epoch(int((state.epoch or 0) + ROUNDING) + 1)  # it may go on in the middle of one
 
     @hook
     def on_step_begin(self, /, args: Any, state: Any, control: Any, **around: Any) -> None:
