@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from provml.secret import is_secret, without_secrets
 from provml.values import PLAIN, plain
 
 LONGEST = 200
@@ -56,12 +57,12 @@ def parameters(estimator: Any) -> dict[str, Any]:
     """Its parameters, and those of estimators inside it as `outer__inner`."""
     if not hasattr(estimator, "get_params"):
         return {}
-    return {name: held(value) for name, value in sorted(estimator.get_params(deep=True).items())}
+    return {name: held(value) for name, value in sorted(without_secrets(estimator.get_params(deep=True)).items())}
 
 
 def bare_names(names: Iterable[str]) -> dict[str, str]:
     """What parameters such as `svc__C` are told as: C, which questions ask for; whole where two end alike."""
-    several = list(names)
+    several = [name for name in names if not is_secret(name)]
     ends = Counter(name.rpartition("__")[2] for name in several)
     return {name: end if ends[end := name.rpartition("__")[2]] == 1 else name for name in several}
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from provml.secret import is_secret
+
 UNTOLD = {"name", "trainable", "dtype", "batch_shape", "batch_input_shape", "build_config", "data_format", "layers"}
 """What a Keras layer's config has besides its parameters."""
 OWN = {"training"}
@@ -54,7 +56,7 @@ def _settings(layer: Any) -> dict[str, Any]:
             if key.endswith("_initializer") or "class_name" not in value:
                 continue
             value = _called(value)
-        if key not in UNTOLD and _is_plain(value):
+        if key not in UNTOLD and _is_plain(value) and not _is_secret(key, value):
             told[key] = value
     return told
 
@@ -109,8 +111,17 @@ def _attributes(module: Any) -> dict[str, Any]:
     return {
         key: value
         for key, value in vars(module).items()
-        if not key.startswith("_") and key not in OWN and value is not None and _is_plain(value)
+        if not key.startswith("_") and key not in OWN and _is_plain(value) and not _is_secret(key, value)
     }
+
+
+def _is_secret(key: str, value: Any) -> bool:
+    """Whether a text goes by the name of a secret; a number that does is a size, as that of the keys of attention."""
+    return is_secret(key) and (isinstance(value, str) or any(isinstance(one, str) for one in _inside(value)))
+
+
+def _inside(value: Any) -> Any:
+    return value if isinstance(value, (list, tuple)) else ()
 
 
 def _is_plain(value: Any) -> bool:

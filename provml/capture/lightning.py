@@ -59,7 +59,8 @@ class Capture(Optimizing, lightning.Callback):
         kinds = list(dict.fromkeys(type(one).__name__ for one in several))
         values: dict[str, Any] = dict(pl_module.hparams) if pl_module.hparams else {}
         values = {key: value for key, value in values.items() if isinstance(value, (bool, int, float, str))}
-        values |= {"optimizer": ", ".join(kinds) or None, **self.now(), "epochs": trainer.max_epochs}
+        values |= {"optimizer": ", ".join(kinds) or None, **self.now()}
+        values["epochs"] = trainer.max_epochs if (trainer.max_epochs or 0) >= 0 else None  # -1: steps decide
         values |= {name: getattr(trainer, name, None) for name in SETTINGS}
         values["max_steps"] = trainer.max_steps if trainer.max_steps >= 0 else None
         if self.schedulers:
@@ -71,6 +72,9 @@ class Capture(Optimizing, lightning.Callback):
         layers: list[dict[str, Any]] = self.tried(lambda: layer.of_torch(pl_module), [])
         values["num_layers"] = len(layers)
         seen = self.data("training", lambda: facts.tell(self.run, loader, "training", "training data"))
+        if trainer.ckpt_path:
+            values["resumed_from"] = str(trainer.ckpt_path)
+            self.resumes(trainer.ckpt_path, self._kept.values(), read=self._reads_files)
         stage = self.begin_training(values, using=seen)
         for kind in kinds:
             stage.implemented_by(kind, software="lightning", version=lightning.__version__)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from provml.capture.recording import BY_HAND, Recording, Technique
 from provml.capture.watch import is_same
+from provml.content import Data
 
 NAMES = {"lr": "learning_rate"}
 """PyTorch's names of hyperparameters, where ours differ."""
@@ -40,6 +43,11 @@ class Optimizing(Recording):
                     if key not in UNTOLD and value is not None:
                         found[head + NAMES.get(key, key)] = (optimizer, number, group, key)
         return found
+
+    def resumes(self, path: Any, known: Iterable[Data], *, read: bool) -> None:
+        """The training to come goes on from this checkpoint: one that is known, or a file, unless it is not to be read."""
+        ours = next((one for one in known if one.path and Path(one.path) == Path(path)), None)
+        self.made = ours or (self._foreign(str(path)) if read else None)
 
     def technique(self, name: str, old: Any, new: Any) -> Technique:
         """What changed a hyperparameter: the scheduler that says so, one that was not handed over, or a hand."""

@@ -12,6 +12,7 @@ from provml.capture import estimator as about
 from provml.capture.recording import Recording, hook
 from provml.content import Data
 from provml.errors import MissingPart
+from provml.secret import without_secrets
 from provml.sections import Stage, Step
 
 try:
@@ -95,7 +96,7 @@ class Capture(Recording):
         return str(
             [
                 {k: [about.held(o) for o in v] if isinstance(v, list) else about.held(v) for k, v in s.items()}
-                for s in space
+                for s in without_secrets(space)
             ]
         )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from provml.capture import facts, layer
+from provml.capture.caller import caller
 from provml.capture.optimizing import Optimizing, inner, unwrapped
 from provml.capture.recording import BY_HAND, Technique, hook
 from provml.capture.watch import is_same
@@ -63,13 +66,17 @@ class Capture(Optimizing, TrainerCallback):
         kind = type((*inner(optimizer), optimizer)[0]).__name__
         values = {name: _plain(getattr(args, name, None)) for name in SETTINGS}
         values = {name: value for name, value in values.items() if value not in (None, False)}
-        values |= {"optimizer": kind, **self.now(), "epochs": state.num_train_epochs, "steps": state.max_steps}
+        values |= {"optimizer": kind, **self.now(), "epochs": _epochs(state), "steps": state.max_steps}
         values |= facts.loading(loader) if loader is not None else {}
         values["batch_size"] = args.train_batch_size
         values |= {"world_size": args.world_size} if args.world_size > 1 else {}
         layers: list[dict[str, Any]] = self.tried(lambda: layer.of_torch(unwrapped(around["model"])), [])
         values["num_layers"] = len(layers)
         seen = self.data("training", lambda: facts.tell(self.run, loader, "training", "training data"))
+        held = caller("transformers.trainer", "_inner_training_loop", "train").get("resume_from_checkpoint")
+        if isinstance(held, (str, PathLike)):
+            values["resumed_from"] = str(held)
+            self.resumes(held, self._kept.values(), read=self._reads_files)
         stage = self.begin_training(values, using=seen)
         stage.implemented_by(kind, software="transformers", version=transformers.__version__)
         stage.layers(layers)
@@ -188,6 +195,12 @@ class Capture(Optimizing, TrainerCallback):
                 said = {"warmup_steps": getattr(self._arguments, "warmup_steps", None)}
                 return f"{_plain(self._arguments.lr_scheduler_type)} schedule", said
         return BY_HAND, {}
+
+
+def _epochs(state: Any) -> int | None:
+    """How many epochs are planned; of a stream without an end, nobody knows."""
+    planned: int = state.num_train_epochs
+    return planned if planned < sys.maxsize else None
 
 
 def _is_measure(name: str) -> bool:

@@ -7,6 +7,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from provml.secret import without_secrets
+
 CLOSE = 1e-6
 """Two values that differ by less than this part of them are the same: frameworks keep rates in 32 bits."""
 ROUNDING = 1.2e-7
@@ -30,8 +32,8 @@ class Selection:
         return self.names is None or name.lower() in self.names or name.rpartition(".")[2].lower() in self.names
 
     def of(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of some values that are kept."""
-        return {name: value for name, value in values.items() if self.keeps(name)}
+        """Those of some values that are kept; what goes by the name of a secret never is."""
+        return {name: value for name, value in without_secrets(values).items() if self.keeps(name)}
 
 
 class Watch:
