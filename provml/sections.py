@@ -202,7 +202,7 @@ class Stage(Step):
 
         Sections of another kind are named by it: `training.epochs(20, kind="episode")`.
         """
-        items = count if isinstance(count, Iterable) else range(as_index(count))
+        items = count if isinstance(count, Iterable) and not isinstance(count, str) else range(as_index(count))
         index = first if first is not None else max(self._indices, default=0) + 1
         for item in items:
             epoch = self.epoch(index, kind=kind)

@@ -544,7 +544,9 @@ def test_a_name_that_tells_of_a_secret_is_known(name: str):
     assert is_secret(name)
 
 
-@pytest.mark.parametrize("name", ["token_pattern", "max_tokens", "tokenizer", "key_dim", "num_key_value_heads", "author"])
+@pytest.mark.parametrize(
+    "name", ["token_pattern", "max_tokens", "tokenizer", "key_dim", "num_key_value_heads", "author"]
+)
 def test_a_hyperparameter_that_sounds_like_a_secret_is_none(name: str):
     assert not is_secret(name)
 

@@ -5,6 +5,7 @@ Nothing is imported: a network is asked in the words of its own framework.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,17 +20,23 @@ OWN = {"training"}
 # ---- Keras
 
 
-def of_keras(model: Any, block: str = "") -> Iterator[dict[str, Any]]:
-    """The layers of a Keras model; a model inside it is a block, with its own layers after it."""
+def of_keras(model: Any, block: str = "", counted: set[int] | None = None) -> Iterator[dict[str, Any]]:
+    """The layers of a Keras model; a model inside it is a block, with its own layers after it.
+
+    Weights that are shared are counted with the first layer that has them.
+    """
+    counted = set() if counted is None else counted
     for layer in model.layers:
         is_block = isinstance(getattr(layer, "layers", None), list)
         told = {"name": layer.name, "type": type(layer).__name__, "block": block or None}
         told |= {"input_shape": _shape(layer, "input"), "output_shape": _shape(layer, "output")}
         if is_block:
             yield told | {"is_block": True}
-            yield from of_keras(layer, layer.name)
+            yield from of_keras(layer, layer.name, counted)
         else:
-            count = layer.count_params() if layer.built else None
+            own = [one for one in layer.weights if id(one) not in counted]
+            counted |= {id(one) for one in own}
+            count = sum(math.prod(one.shape) for one in own) if layer.built else None
             yield told | {"parameter_count": count, "parameters": _settings(layer)}
 
 

@@ -39,8 +39,8 @@ class Optimizing(Recording):
         for title, optimizer in self.optimizers.items():
             for number, group in enumerate(optimizer.param_groups):
                 head = (f"{title}." if title else "") + (f"group_{number + 1}." if number else "")
-                for key, value in group.items():
-                    if key not in UNTOLD and value is not None:
+                for key in group:
+                    if key not in UNTOLD:
                         found[head + NAMES.get(key, key)] = (optimizer, number, group, key)
         return found
 

@@ -131,7 +131,9 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         for part in (*FROM, *FROM_OTHERS):
             values |= {name: as_written(number(value)) for name, value in found.get(part, {}).items()}
         values |= {ours: values[name] for name, ours in SAME.items() if name in values and ours not in values}
-        values |= {"objective": self._objective} if self._objective else {}  # the configuration has the one it stands for
+        values |= (
+            {"objective": self._objective} if self._objective else {}
+        )  # the configuration has the one it stands for
         kept = {name: held for name, held in values.items() if name not in (*SAME, *LEFT) and held != ""}
         return {name: held for name, held in kept.items() if name not in ("base_score", "num_feature", "num_target")}
 
