@@ -89,6 +89,9 @@ def test_the_same_is_told_of_a_framework(framework: str, tmp_path: Path):
         assert sorted({run.status for run in store.runs()}) == ["FAILED", "FINISHED"]
         best, *_, worst = store.ask("q8", model=f"digits-{framework}")  # several may share a place
         assert best[2] > worst[2]
+        rate = {"hyperparameter": "learning_rate_init"} if framework == "sklearn" else {}
+        adapted = store.ask("q6", model=f"digits-{framework}", **rate)
+        assert all(row[3] == pytest.approx(5 * row[4]) for row in adapted), "the best had its rate lowered"
         assert {"hidden_units", "units", "out_features"} & {
             part.split("=")[0] for row in store.ask("q2", model=f"digits-{framework}") for part in row[-1].split(", ")
         }

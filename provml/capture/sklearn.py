@@ -256,6 +256,8 @@ class Capture(Recording):
     @hook
     def _end_passes(self, partial: Any) -> None:
         if self.stage is not None:
+            if layers := about.layers(partial):
+                self.stage.layers(layers)
             super().saved(self._save_to, **about.facts(partial))
             self.end_training()
 

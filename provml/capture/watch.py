@@ -49,7 +49,7 @@ class Selection:
         return bool(found)
 
     def doubt(self, seen: Iterable[str], *, is_over: bool = False) -> None:
-        """Log once what was asked for and is not there: by now what looks like a slip of the pen, at the end the rest."""
+        """Log once what was asked for and is not there: now what looks like a slip of the pen, at the end the rest."""
         names = {name.rpartition(".")[2] for name in seen}
         for name in names:
             self.keeps(name)

@@ -98,7 +98,8 @@ def test_folds_and_epochs_that_are_told_afterwards_are_inside_the_time_of_their_
         seconds = ask(
             store,
             """SELECT ?own (SUM(?s) AS ?sum) { ?stage a provml:ValidationExecution ; provml:elapsedSeconds ?own .
-               ?f a provml:FoldExecution ; provml:wasSectionOf ?stage ; provml:elapsedSeconds ?s } GROUP BY ?stage ?own""",
+               ?f a provml:FoldExecution ; provml:wasSectionOf ?stage ; provml:elapsedSeconds ?s }
+               GROUP BY ?stage ?own""",
         )
         assert all(float(own) >= float(total) - SLACK for own, total in seconds)
 
