@@ -45,7 +45,7 @@ class Optimizing(Recording):
         return found
 
     def resumes(self, path: Any, known: Iterable[Data], *, read: bool) -> None:
-        """The training to come goes on from this checkpoint: one that is known, or a file, unless it is not to be read."""
+        """The training to come goes on from this checkpoint: one that is known, or else a file, if it may be read."""
         ours = next((one for one in known if one.path and Path(one.path) == Path(path)), None)
         self.made = ours or (self._foreign(str(path)) if read else None)
 

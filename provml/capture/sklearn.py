@@ -242,6 +242,8 @@ class Capture(Recording):
     def _after_pass(self, fitted: Any) -> None:
         loss = getattr(fitted, "loss_", None)
         self.close_epoch({"loss": loss} if isinstance(loss, float) else {})
+        if self._passes == 1 and self.stage is not None and (layers := about.layers(fitted)):
+            self.stage.layers(layers)
 
     def _settle(self) -> None:
         """The passes are over: save what they made, and tell it."""
@@ -256,8 +258,6 @@ class Capture(Recording):
     @hook
     def _end_passes(self, partial: Any) -> None:
         if self.stage is not None:
-            if layers := about.layers(partial):
-                self.stage.layers(layers)
             super().saved(self._save_to, **about.facts(partial))
             self.end_training()
 
