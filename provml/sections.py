@@ -202,7 +202,8 @@ class Stage(Step):
 
         Sections of another kind are named by it: `training.epochs(20, kind="episode")`.
         """
-        items = count if isinstance(count, Iterable) and not isinstance(count, str) else range(as_index(count))
+        number: Any = count  # a text is neither a number nor items, and refused
+        items = count if isinstance(count, Iterable) and not isinstance(count, str) else range(as_index(number))
         index = first if first is not None else max(self._indices, default=0) + 1
         for item in items:
             epoch = self.epoch(index, kind=kind)

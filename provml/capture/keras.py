@@ -326,7 +326,7 @@ def _batch_size(given: dict[str, Any]) -> int | None:
     x = given.get("x")
     if given.get("batch_size"):
         return int(given["batch_size"])
-    held = getattr(x, "batch_size", None)
+    held: Any = getattr(x, "batch_size", None)
     parts = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else [x]
     if held is None and parts and all(hasattr(one, "shape") for one in parts):
         return ARRAYS_OF

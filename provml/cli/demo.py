@@ -37,9 +37,14 @@ def demo(framework: str | None, home: Path | None) -> None:
     new: list[str] = []
     share = trial.EPOCHS + 1
     columns = shutil.get_terminal_size().columns
-    narrow = {"width": 0, "show_eta": False} if columns < ROOMY else {}  # no wider than the terminal
+    is_narrow = columns < ROOMY
     with click.progressbar(
-        length=share * len(trial.TRIALS), label="training", file=sys.stderr, item_show_func=_shown, **narrow
+        length=share * len(trial.TRIALS),
+        label="training",
+        file=sys.stderr,
+        item_show_func=_shown,
+        width=0 if is_narrow else 36,  # 0: as wide as the terminal leaves room for
+        show_eta=not is_narrow,
     ) as bar:
         for number, setting in enumerate(trial.TRIALS, start=1):
             try:
