@@ -211,7 +211,7 @@ class Capture(Recording):
         if is_new:
             self._settle()
         self._partial = estimator
-        self._before_pass(estimator, X, _target(y, named), is_new)
+        self._before_pass(estimator, X, _target(y, named), named.get("sample_weight"), is_new)
         try:
             fitted: E = estimator.partial_fit(X, *y, **named)  # type: ignore[attr-defined]
         except BaseException as error:
@@ -222,13 +222,15 @@ class Capture(Recording):
         return fitted
 
     @hook
-    def _before_pass(self, estimator: Any, x: Any, y: Any, is_new: bool) -> None:
+    def _before_pass(self, estimator: Any, x: Any, y: Any, weights: Any, is_new: bool) -> None:
         using = self._data_of("training", x, y)
         if is_new or self.stage is None:
             if estimator is not self._fitted:
                 self.made = None  # it goes on from nothing that was told last
             self._passes = 0
-            stage = self.begin_training(about.described(estimator), using=using)
+            values = about.described(estimator)
+            values |= {"sample_weight": about.held(weights)} if weights is not None else {}
+            stage = self.begin_training(values, using=using)
             said = {"software": "scikit-learn", "version": sklearn.__version__}
             stage.implemented_by(type(estimator).__name__, **said, module=type(estimator).__module__)
         self._passes += 1

@@ -148,8 +148,10 @@ def test_a_pipeline_that_ends_with_nothing_is_a_training_of_its_last_transformer
         assert (used(store)["estimator"], used(store)["n_components"]) == ("PCA", 2)
 
 
-def test_that_rows_had_weights_is_told(home: Path):  # noqa: F811
+@pytest.mark.parametrize("verb", ["fit", "partial_fit"])
+def test_that_rows_had_weights_is_told(home: Path, verb: str):  # noqa: F811
     with captured(home) as capture:
-        capture.fit(SVC(), X, Y, sample_weight=np.ones(len(Y)))
+        more = {"classes": range(10)} if verb == "partial_fit" else {}
+        getattr(capture, verb)(SGDClassifier(random_state=0), X, Y, sample_weight=np.ones(len(Y)), **more)
     with provml.open(home) as store:
         assert used(store)["sample_weight"] == f"ndarray of shape ({len(Y)},)"
