@@ -86,8 +86,11 @@ class Capture(Optimizing, TrainerCallback):
     def on_epoch_begin(self, /, args: Any, state: Any, control: Any, **around: Any) -> None:
         self._settle()
         self._is_over = False
-        self._started = state.global_step
-        self.expect_epoch(int((state.epoch or 0) + ROUNDING) + 1)  # it may go on in the middle of one
+        at = state.epoch or 0.0
+        whole = int(at + ROUNDING)
+        within = round(state.global_step * (at - whole) / at) if at else 0  # where it goes on in the middle of one
+        self._started = state.global_step - within
+        self.expect_epoch(whole + 1)
 
     @hook
     def on_step_begin(self, /, args: Any, state: Any, control: Any, **around: Any) -> None:

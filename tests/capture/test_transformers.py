@@ -137,6 +137,12 @@ def test_a_training_that_is_resumed_goes_on_from_its_checkpoint_in_the_right_epo
     with provml.open(tmp_path / "home") as store:
         epochs = ask(store, "SELECT ?i { ?e a provml:TrainingEpochExecution ; provml:sectionIndex ?i } ORDER BY ?i")
         assert epochs == [(2,), (3,)]
+        batches = ask(
+            store,
+            """SELECT ?i { ?e a provml:TrainingEpochExecution ; provml:sectionIndex 2 .
+               ?b a provml:BatchExecution ; provml:wasSectionOf ?e ; provml:sectionIndex ?i } ORDER BY ?i""",
+        )
+        assert [row[0] for row in batches] == [6, 7, 8, 9, 10]
         used = ask(
             store,
             """SELECT ?path ?sha { ?t a provml:TrainingExecution ; prov:used ?m .
