@@ -74,7 +74,7 @@ class Capture(Optimizing, lightning.Callback):
         seen = self.data("training", lambda: facts.tell(self.run, loader, "training", "training data"))
         if trainer.ckpt_path:
             values["resumed_from"] = str(trainer.ckpt_path)
-            self.resumes(trainer.ckpt_path, self._kept.values(), read=self._reads_files)
+            self.made = self.checkpoint(trainer.ckpt_path, self._kept.values(), read=self._reads_files)
         stage = self.begin_training(values, using=seen)
         for kind in kinds:
             stage.implemented_by(kind, software="lightning", version=lightning.__version__)

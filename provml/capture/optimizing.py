@@ -44,10 +44,10 @@ class Optimizing(Recording):
                         found[head + NAMES.get(key, key)] = (optimizer, number, group, key)
         return found
 
-    def resumes(self, path: Any, known: Iterable[Data], *, read: bool) -> None:
-        """The training to come goes on from this checkpoint: one that is known, or else a file, if it may be read."""
+    def checkpoint(self, path: Any, known: Iterable[Data], *, read: bool) -> Data | None:
+        """The checkpoint that a training goes on from: one that is known, or else a file, if it may be read."""
         ours = next((one for one in known if one.path and Path(one.path) == Path(path)), None)
-        self.made = ours or (self._foreign(str(path)) if read else None)
+        return ours or (self._foreign(str(path)) if read else None)
 
     def technique(self, name: str, old: Any, new: Any) -> Technique:
         """What changed a hyperparameter: the scheduler that says so, one that was not handed over, or a hand."""

@@ -76,7 +76,7 @@ class Capture(Optimizing, TrainerCallback):
         held = caller("transformers.trainer", "_inner_training_loop", "train").get("resume_from_checkpoint")
         if isinstance(held, (str, PathLike)):
             values["resumed_from"] = str(held)
-            self.resumes(held, self._kept.values(), read=self._reads_files)
+            self.made = self.checkpoint(held, self._kept.values(), read=self._reads_files)
         stage = self.begin_training(values, using=seen)
         stage.implemented_by(kind, software="transformers", version=transformers.__version__)
         stage.layers(layers)
