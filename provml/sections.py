@@ -51,7 +51,15 @@ class Step:
     __slots__ = ("_began", "_closed", "_pid", "_refs", "_values", "at", "kind", "name", "run")
 
     def __init__(
-        self, run: Recorder, kind: str, name: str, using: Iterable[Data] | Data, values: dict[str, Any], by: str = ""
+        self,
+        run: Recorder,
+        kind: str,
+        name: str,
+        using: Iterable[Data] | Data,
+        values: dict[str, Any],
+        by: str = "",
+        *,
+        ago: float = 0.0,
     ) -> None:
         self.run = run
         self.kind = kind
@@ -61,10 +69,10 @@ class Step:
         self._values: Values = {}
         self._closed = False
         self._pid = os.getpid()
-        self._began = perf_counter()
-        self._begin(using, values, by)
+        self._began = perf_counter() - ago
+        self._begin(using, values, by, time() - ago)
 
-    def _begin(self, using: Iterable[Data] | Data, values: dict[str, Any], by: str) -> None:
+    def _begin(self, using: Iterable[Data] | Data, values: dict[str, Any], by: str, began: float) -> None:
         run = self.run
         if run.off:
             return
@@ -72,7 +80,7 @@ class Step:
         data = run.data_in(using)
         self._refs = [one.ref for one in data]
         self._values = run.values(values)
-        run.tell(Begin(self.at, self.kind, time(), self.name, using=self._refs, values=self._values, by=text(by)))
+        run.tell(Begin(self.at, self.kind, began, self.name, using=self._refs, values=self._values, by=text(by)))
         run.is_open(self)
         for one in data:
             if role := role_in(self.kind, one):
@@ -86,13 +94,13 @@ class Step:
     ) -> None:
         self.done(error=error)
 
-    def done(self, *, error: BaseException | None = None) -> None:
-        """End it: FINISHED, or FAILED with the error. In a forked child this does nothing: the parent ends it."""
+    def done(self, *, error: BaseException | None = None, ago: float = 0.0) -> None:
+        """End it, now or some seconds ago: FINISHED, or FAILED with the error. In a forked child the parent ends it."""
         if self.run.off or self._closed or self._pid != os.getpid():
             return
         self._closed = True
         self.run.is_done(self)
-        self.run.tell(Done(self.at, time(), perf_counter() - self._began, *ending(error)))
+        self.run.tell(Done(self.at, time() - ago, perf_counter() - ago - self._began, *ending(error)))
 
     @verb
     def used(self, data: Data, *, role: str = "") -> None:
@@ -167,17 +175,18 @@ class Stage(Step):
         by: str = "",
         *,
         of: Data | None = None,
+        ago: float = 0.0,
     ) -> None:
         self._indices: set[int] = set()
         self._open: dict[Epoch, None] = {}
         self._left: Epoch | None = None
         self._twin: Stage | None = None
         self.epoch_now: Epoch | None = None
-        super().__init__(run, kind, name, using, values, by)
+        super().__init__(run, kind, name, using, values, by, ago=ago)
         for one in run.data_in(of or ()):
             run.tell(Used(self.at, one.ref, "model"))
 
-    def done(self, *, error: BaseException | None = None) -> None:
+    def done(self, *, error: BaseException | None = None, ago: float = 0.0) -> None:
         """End it, and the sections that were open with it."""
         if self._pid == os.getpid():
             if self._twin is not None:
@@ -185,7 +194,7 @@ class Stage(Step):
             self._settle(error)
             for epoch in reversed(list(self._open)):
                 epoch.done(error=error)
-        super().done(error=error)
+        super().done(error=error, ago=ago)
 
     def _settle(self, error: BaseException | None = None) -> None:
         """End an epoch whose loop was left in the middle: by `break`, or by an error that came from within."""
@@ -198,7 +207,8 @@ class Stage(Step):
 
         Sections of another kind are named by it: `training.epochs(20, kind="episode")`.
         """
-        items = count if isinstance(count, Iterable) else range(as_index(count))
+        number: Any = count  # a text is neither a number nor items, and refused
+        items = count if isinstance(count, Iterable) and not isinstance(count, str) else range(as_index(number))
         index = first if first is not None else max(self._indices, default=0) + 1
         for item in items:
             epoch = self.epoch(index, kind=kind)

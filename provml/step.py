@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from provml.content import Data, text
-from provml.environment import is_secret
 from provml.event import LEARNING, STEPS, Produced
+from provml.secret import is_secret, without_secrets
 from provml.sections import Stage, Step
 from provml.values import PLAIN, plain
 
@@ -37,7 +37,7 @@ def make(run: Recorder, what: Any = None, **said: Any) -> Any:
     way = Way(run, **said)
     if what is None:
         return way.recorded
-    if not callable(what):
+    if not callable(what) and not isinstance(what, classmethod):
         raise TypeError(f"run.step takes a name or a function, not {what!r}")
     return way.recorded(what)
 
@@ -165,6 +165,7 @@ class Call:
             self.used = list(self._inputs(bound))
             data = {*way.producing, *map(str, way.using)}
             values = {name: value for name, value in bound.items() if _is_parameter(name, value) and name not in data}
+            values = {name: told for name, value in values.items() if (told := without_secrets(value)) != {}}
             title = way.named or _name(function)
             said = (run, way.kind, title, self.used, {**values, **way.values}, way.by)
             self.step = Stage(*said) if way.kind in LEARNING else Step(*said)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import provml
 from provml.cli import main
-from provml.demo import digit, trial
+from provml.demo import digit, tour, trial
 from provml.demo.network import Network
 
 pytestmark = pytest.mark.xdist_group("torch")  # one demo for all, where PyTorch is loaded
@@ -89,6 +91,9 @@ def test_the_same_is_told_of_a_framework(framework: str, tmp_path: Path):
         assert sorted({run.status for run in store.runs()}) == ["FAILED", "FINISHED"]
         best, *_, worst = store.ask("q8", model=f"digits-{framework}")  # several may share a place
         assert best[2] > worst[2]
+        rate = {"hyperparameter": "learning_rate_init"} if framework == "sklearn" else {}
+        adapted = store.ask("q6", model=f"digits-{framework}", **rate)
+        assert all(row[3] == pytest.approx(5 * row[4]) for row in adapted), "the best had its rate lowered"
         assert {"hidden_units", "units", "out_features"} & {
             part.split("=")[0] for row in store.ask("q2", model=f"digits-{framework}") for part in row[-1].split(", ")
         }
@@ -109,3 +114,57 @@ def test_a_step_moves_the_guess_towards_the_digit():
     for _ in range(20):
         network.learn(image, 3, 0.1)
     assert network.guess(image)[1][3] > max(before, 0.5)
+
+
+def test_an_answer_fits_a_narrow_terminal(told):
+    with provml.open(told[0]) as store:
+        answer = store.ask("q3", model=trial.MODEL)
+    whole = tour.fitting(answer, None)
+    assert tour.fitting(answer, 200) == whole
+    narrow = tour.fitting(answer, 40)
+    assert max(map(len, narrow.splitlines())) <= 40 < max(map(len, whole.splitlines()))
+    assert narrow.count("epoch: ") == len(answer)
+
+
+def test_the_bar_and_the_answers_are_no_wider_than_a_narrow_terminal(tmp_path: Path):
+    shown = on_a_terminal(["demo", "--home", "h"], tmp_path, columns=40)
+    lines = [line for line in re.split(r"[\r\n]+", re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", shown)) if line.strip()]
+    assert any("100%" in line for line in lines)
+    wide = [line.strip() for line in lines if len(line.rstrip()) > 40]
+    assert not [line for line in wide if " " in line and not line.startswith("$ provml")], (
+        "no more than a path, or a command"
+    )
+
+
+def on_a_terminal(command: list[str], folder: Path, columns: int) -> str:
+    """What a command says on a terminal of so many columns."""
+    import fcntl
+    import os
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "provml", *command], cwd=folder, stdout=theirs, stderr=theirs, stdin=theirs, env=kept
+    )
+    os.close(theirs)
+    said = b""
+    try:
+        while piece := os.read(ours, 65536):
+            said += piece
+    except OSError:  # the other end was closed
+        pass
+    assert child.wait(60) == 0, said.decode()
+    os.close(ours)
+    return said.decode()
+
+
+def test_a_home_that_cannot_be_written_to_is_told_once_and_at_once(tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    done = demo(tmp_path / "file" / "home")
+    assert done.exit_code == 2
+    assert len(done.output.splitlines()) == 1
+    assert "nothing can be written there" in done.output

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from provml import environment, event
-from provml.environment import address, capture, code, command_line, job, machine, software
+from provml.environment import capture, code, job, machine, software
+from provml.secret import address, command_line, is_secret, without_secrets
 from provml.vocab import provlake
 
 # ---- git
@@ -536,3 +537,20 @@ def test_it_loads_nothing_heavy():
         "print(json.dumps(sorted(set(sys.modules) - before)))\n"
     )  # fmt: skip
     assert set(started(["-c", program])) <= {"pwd"}
+
+
+@pytest.mark.parametrize("name", ["api_key", "hf_token", "password", "db.PASSWD", "client_secret"])
+def test_a_name_that_tells_of_a_secret_is_known(name: str):
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["token_pattern", "max_tokens", "tokenizer", "key_dim", "num_key_value_heads", "author"]
+)
+def test_a_hyperparameter_that_sounds_like_a_secret_is_none(name: str):
+    assert not is_secret(name)
+
+
+def test_what_goes_by_the_name_of_a_secret_is_left_out_at_any_depth():
+    said = {"lr": 0.1, "api_key": HUNTER, "log": {"to": "x", "token": HUNTER}, "sinks": [{"password": HUNTER, "n": 1}]}
+    assert without_secrets(said) == {"lr": 0.1, "log": {"to": "x"}, "sinks": [{"n": 1}]}

@@ -949,3 +949,8 @@ def test_a_recorder_that_is_copied_is_the_same_run():
         assert copy.deepcopy(run) is run
         assert pickle.loads(pickle.dumps(run)) is run
         assert copy.deepcopy(training).run is run
+
+
+def test_epochs_are_not_counted_by_a_text():
+    with provml.record("flowers") as run, pytest.raises(TypeError, match="str"):
+        next(run.training().epochs("3"))

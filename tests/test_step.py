@@ -376,3 +376,36 @@ def test_a_training_is_a_stage_and_the_path_that_it_gives_is_the_model(run: Reco
     learn(written("train.csv"), 0.1)
     assert [(data.kind, data.name) for data in of(event.Data, run)] == [("dataset", "train.csv"), ("model", "flowers")]
     assert of(Begin, run)[0].kind == "training"
+
+
+def test_a_secret_inside_an_argument_is_left_out(run: Recorder):
+    @run.step
+    def load(opts: dict[str, Any], more: dict[str, Any]) -> None:
+        assert opts["password"] == "p"
+
+    load({"password": "p", "rows": 3}, {"token": "t"})
+    [begin] = of(Begin, run)
+    assert begin.values == {"opts": '{"rows": 3}'}
+
+
+def test_a_class_method_is_recorded_with_the_decorator_on_either_side(run: Recorder):
+    class Reader:
+        @run.step
+        @classmethod
+        def outside(cls, rows: int) -> str:
+            return f"{cls.__name__} {rows}"
+
+        @run.step
+        @staticmethod
+        def alone(rows: int) -> int:
+            return rows
+
+        @run.step(by="alice")
+        @classmethod
+        def said(cls, rows: int) -> str:
+            return f"{cls.__name__} {rows}"
+
+    assert (Reader.outside(1), Reader().said(2), Reader.alone(3)) == ("Reader 1", "Reader 2", 3)
+    assert [(begin.name, begin.values) for begin in of(Begin, run)] == [
+        ("outside", {"rows": 1}), ("said", {"rows": 2}), ("alone", {"rows": 3}),
+    ]  # fmt: skip

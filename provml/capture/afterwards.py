@@ -10,7 +10,7 @@ from provml.capture import estimator as about
 from provml.content import Data
 from provml.event import Begin, Done, Measured
 from provml.recorder import Recorder
-from provml.sections import Stage
+from provml.sections import Stage, Step
 
 
 class Clock:
@@ -24,6 +24,10 @@ class Clock:
     def seconds(self) -> float:
         """How long ago that was."""
         return time.perf_counter() - self._count
+
+    def ago(self, moment: float) -> float:
+        """How long ago a moment was that is so many seconds after the beginning, which has not changed since."""
+        return self.seconds - (moment - self.began)
 
 
 def section(
@@ -40,7 +44,7 @@ def history(run: Recorder, stage: Stage, clock: Clock, how: about.History, valid
     """The epochs or rounds of a fit. Their times are not known one by one: each has an equal share of the fit's."""
     count = max(len(values) for side in how[1:] for values in side.values())
     share = clock.seconds / count
-    twin = Stage(run, "validation", "validation", validation, {}) if how.validation else None
+    twin = Stage(run, "validation", "validation", validation, {}, ago=clock.seconds) if how.validation else None
     for index in range(count):
         at, start = f"{stage.at}/{index + 1}", clock.began + index * share
         section(run, at, how.kind, start, share, _row(how.measures, index))
@@ -62,20 +66,48 @@ def candidates(run: Recorder, search: Any, clock: Clock, using: Sequence[Data]) 
     each = [float(sum(pair)) for pair in zip(results["mean_fit_time"], results["mean_score_time"], strict=True)]
     scale = min(1.0, clock.seconds / max(sum(each) * folds, 1e-9))
     start = clock.began
+    titles = about.bare_names({name for chosen in results["params"] for name in chosen})
     for number, chosen in enumerate(results["params"]):
         seconds = each[number] * scale
-        said = {name.rpartition("__")[2]: about.held(value) for name, value in chosen.items()}
-        stage = Stage(run, "validation", "candidate", using, {"candidate": number + 1, **said})
+        said = {titles[name]: about.held(value) for name, value in chosen.items() if name in titles}
+        values = {"candidate": number + 1, **said}
+        stage = Stage(run, "validation", "candidate", using, values, ago=clock.ago(start))
         for fold in range(folds):
             found = {
                 key.removeprefix(f"split{fold}_"): results[key][number] for key in results if f"split{fold}_" in key
             }
-            values = _measures(found, search)
-            section(run, f"{stage.at}/{fold + 1}", "fold", start + fold * seconds, seconds, values)
+            section(run, f"{stage.at}/{fold + 1}", "fold", start + fold * seconds, seconds, _measures(found, search))
         means = {key[5:]: results[key][number] for key in results if key.startswith("mean_test_")}
         stage.measured(**_measures(means, search))
         start += folds * seconds
-        stage.done()
+        stage.done(ago=clock.ago(start))
+
+
+def best(search: Any) -> dict[str, Any]:
+    """What a search found: the number of the candidate that won, its mean score, and its parameters by bare name."""
+    chosen = getattr(search, "best_params_", None) or {}
+    titles = about.bare_names({name for one in search.cv_results_["params"] for name in one})
+    index = getattr(search, "best_index_", None)
+    said: dict[str, Any] = {"search_best_candidate": index + 1 if index is not None else None}
+    said |= {"search_best_score": getattr(search, "best_score_", None)}
+    return said | {titles[name]: about.held(value) for name, value in chosen.items() if name in titles}
+
+
+def preparations(run: Recorder, steps: Sequence[tuple[str, Any]], clock: Clock, using: Sequence[Data]) -> list[Data]:
+    """Transformers that were fitted with a model, from a clock's beginning until now; what the last of them gave."""
+    given = list(using)
+    for name, one in steps:
+        values = {"transformer": type(one).__name__, **about.parameters(one)}
+        step = Step(run, "preparation", name, given, values, ago=clock.seconds)
+        given = prepared(step, name, given)
+        step.done()
+    return given
+
+
+def prepared(step: Step, name: str, using: Sequence[Data]) -> list[Data]:
+    """What a transformer gives for what it was given, of which no more is known; targets stay as they are."""
+    made = [step.produced(None, name=f"{data.name} by {name}", role=data.role) for data in using[:1]]
+    return [*made, *using[1:]]
 
 
 def folds(run: Recorder, stage: Stage, clock: Clock, estimator: Any, scoring: Any, scores: Mapping[str, Any]) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 import keras
 
-FRAMES = 24
-"""How far up the caller of a hook is looked for."""
+from provml.capture.caller import FRAMES
 
 
 def around(model: Any, fitted: Any = None) -> tuple[list[Any], dict[str, dict[str, Any]]]:

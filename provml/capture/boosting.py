@@ -15,8 +15,6 @@ from provml.capture.watch import Watch
 from provml.content import Data
 from provml.sections import Epoch, Stage
 
-FRAMES = 24
-"""How far up the caller of a hook is looked for."""
 Scores = Mapping[str, Mapping[str, Any]]
 
 
@@ -152,18 +150,3 @@ def number(said: Any) -> Any:
         except ValueError:
             continue
     return said
-
-
-def caller(module: str, *names: str) -> dict[str, Any]:
-    """What a function of a framework was given, as the one that called this hook holds it; nothing if it is not found.
-
-    The frameworks do not tell a callback. The frames are only read.
-    """
-    frame = sys._getframe(1).f_back
-    for _ in range(FRAMES):
-        if frame is None:
-            break
-        if frame.f_globals.get("__name__") == module and frame.f_code.co_name in names:
-            return dict(frame.f_locals)
-        frame = frame.f_back
-    return {}

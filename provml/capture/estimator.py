@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from provml.secret import is_secret, without_secrets
 from provml.values import PLAIN, plain
 
 LONGEST = 200
@@ -44,6 +47,8 @@ def steps(estimator: Any) -> tuple[list[tuple[str, Any]], Any]:
             inner, last = steps(one)
             found += [(f"{name}.{title}", step) for title, step in inner] + [(name, last)]
     name, last = estimator.steps[-1]
+    if last is None or last == "passthrough":  # what is fitted last is the one before it
+        return (found[:-1], found[-1][1]) if found else ([], estimator)
     inner, last = steps(last)
     return found + [(f"{name}.{title}", step) for title, step in inner], last
 
@@ -52,7 +57,14 @@ def parameters(estimator: Any) -> dict[str, Any]:
     """Its parameters, and those of estimators inside it as `outer__inner`."""
     if not hasattr(estimator, "get_params"):
         return {}
-    return {name: held(value) for name, value in sorted(estimator.get_params(deep=True).items())}
+    return {name: held(value) for name, value in sorted(without_secrets(estimator.get_params(deep=True)).items())}
+
+
+def bare_names(names: Iterable[str]) -> dict[str, str]:
+    """What parameters such as `svc__C` are told as: C, which questions ask for; whole where two end alike."""
+    several = [name for name in names if not is_secret(name)]
+    ends = Counter(name.rpartition("__")[2] for name in several)
+    return {name: end if ends[end := name.rpartition("__")[2]] == 1 else name for name in several}
 
 
 def described(estimator: Any) -> dict[str, Any]:

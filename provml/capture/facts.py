@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -76,12 +77,28 @@ def _count(given: Any) -> int | None:
 def _content(array: Any) -> Any:
     """An array whose content is read, if that is cheap and it is on this side of a GPU; else None."""
     try:
-        if array.nbytes > HASHED_BYTES:
+        if _size(array) > HASHED_BYTES:
             return None
         if hasattr(array, "tobytes"):
             return array
-        if getattr(getattr(array, "device", None), "type", "cpu") == "cpu":
+        if _is_here(array):
             return array.detach().numpy() if hasattr(array, "detach") else array.numpy()
     except Exception:  # no array after all, or of elements that numpy does not know
         return None
     return None
+
+
+def _size(array: Any) -> int:
+    """How many bytes an array takes; a tensor of TensorFlow's does not say, but what it is made of."""
+    size = getattr(array, "nbytes", None)
+    if size is None:
+        element = getattr(array.dtype, "itemsize", None) or array.dtype.size
+        size = math.prod(array.shape) * element
+    return int(size)
+
+
+def _is_here(array: Any) -> bool:
+    """Whether it is in the memory of this machine, and not in that of a GPU; PyTorch and TensorFlow say where."""
+    place = getattr(array, "device", None)
+    kind = getattr(place, "type", place)
+    return kind is None or "cpu" in str(kind).lower()

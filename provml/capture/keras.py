@@ -12,7 +12,7 @@ from provml.capture import facts, layer
 from provml.capture.recording import BY_HAND, Recording, Technique, hook
 from provml.capture.watch import as_written
 from provml.content import Data
-from provml.errors import MissingPart
+from provml.errors import MissingPart, WrongValue
 from provml.sections import Epoch
 
 try:
@@ -24,8 +24,15 @@ except ImportError as error:
     raise MissingPart("keras", "keras") from error
 
 RATE = mover.RATE
+CHAINED = 32
+"""How many parts of a pipeline of data are looked at."""
+SAME = {"initial_scale": "loss_scale"}
+"""Keras's names of hyperparameters, where ours differ."""
+PLAIN = (bool, int, float, str)
 CLOCK_NS = 20_000_000
 """How much a file system's clock may be behind."""
+ENDINGS = (".keras", ".h5", ".hdf5")
+"""How the files are called that Keras saves models in."""
 ARRAYS_OF = 32
 """The batch size of `fit` where arrays are given and none is said."""
 
@@ -47,6 +54,9 @@ class Capture(Recording, keras.callbacks.Callback):
         hyperparameters: Mapping[str, bool] | None = None,
         **settings: Any,
     ) -> None:
+        if save_model is not None and not str(save_model).endswith(ENDINGS):
+            said = f"a file that ends with {' or '.join(ENDINGS)}"
+            raise WrongValue("Capture", "save_model", str(save_model), said, "Keras saves a model in no other.")
         keras.callbacks.Callback.__init__(self)
         Recording.__init__(self, name, hyperparameters=hyperparameters, **settings)
         self._save_to = Path(save_model) if save_model is not None else None
@@ -76,13 +86,17 @@ class Capture(Recording, keras.callbacks.Callback):
     @hook
     def _begin_fit(self, fit: dict[str, Any]) -> None:
         model = self._fitted = self.model
+        optimizer = type(_inner(model.optimizer)).__name__
         self._planned = (self.params or {}).get("epochs")
         self._mover = mover.Mover(self._beside, self, self._rates())
-        values = {"optimizer": type(model.optimizer).__name__, **self.now(), **_schedule(model.optimizer)}
+        values = {"optimizer": optimizer, **self.now(), **_schedule(model.optimizer)}
         values |= {"loss": _named(model.loss), "epochs": self._planned}
         values |= {"batch_size": _batch_size(fit), "steps_per_epoch": (self.params or {}).get("steps")}
         values |= {name: fit[name] for name in ("validation_split", "shuffle", "initial_epoch") if fit.get(name)}
         values |= {"class_weight": fit["class_weight"]} if fit.get("class_weight") else {}
+        values |= {"sample_weight": _weights(fit.get("sample_weight"))}
+        each = getattr(model, "steps_per_execution", 1)
+        values |= {"steps_per_execution": each} if each != 1 else {}
         policy = getattr(getattr(model, "dtype_policy", None), "name", "float32")
         values |= {"dtype_policy": policy} if policy != "float32" else {}
         layers: list[dict[str, Any]] = self.tried(lambda: list(layer.of_keras(model)), [])
@@ -90,7 +104,6 @@ class Capture(Recording, keras.callbacks.Callback):
         self.anew("training", "validation")
         seen = self.data("training", lambda: self._seen_in(fit, "training"))
         stage = self.begin_training(values, using=seen, model=model)
-        optimizer = type(model.optimizer).__name__
         said = {"software": "keras", "version": keras.__version__, "backend": keras.backend.backend()}
         stage.implemented_by(optimizer, **said)
         self._has_layers = bool(layers) and model.built
@@ -308,19 +321,24 @@ class Capture(Recording, keras.callbacks.Callback):
 def _settings(optimizer: Any) -> dict[str, Any]:
     """The hyperparameters of an optimizer, with the rate as it is now."""
     config = dict(optimizer.get_config())
-    inner = getattr(optimizer, "inner_optimizer", None)  # an optimizer that scales the loss holds another
-    config.pop("inner_optimizer", None)
     config.pop("name", None)
-    values = _settings(inner) if inner is not None else {}
-    values |= {name: as_written(value) for name, value in config.items() if isinstance(value, (bool, int, float, str))}
-    if inner is None:
+    inner = _inner(optimizer)
+    values = _settings(inner) if inner is not optimizer else {}
+    plain = {name: value for name, value in config.items() if value is None or isinstance(value, PLAIN)}
+    values |= {SAME.get(name, name): as_written(value) for name, value in plain.items()}
+    if inner is optimizer:
         values[RATE] = mover.rate(optimizer)
     return values
 
 
+def _inner(optimizer: Any) -> Any:
+    """The optimizer that does the work: one that scales the loss for mixed precision holds another."""
+    return getattr(optimizer, "inner_optimizer", None) or optimizer
+
+
 def _schedule(optimizer: Any) -> dict[str, Any]:
     """The schedule that is an optimizer's learning rate, and its parameters; nothing where the rate is a number."""
-    held = getattr(optimizer, "inner_optimizer", optimizer).get_config().get(RATE)
+    held = _inner(optimizer).get_config().get(RATE)
     if not isinstance(held, dict) or "class_name" not in held:
         return {}
     config = held.get("config")
@@ -335,10 +353,23 @@ def _batch_size(given: dict[str, Any]) -> int | None:
     x = given.get("x")
     if given.get("batch_size"):
         return int(given["batch_size"])
-    held = getattr(x, "batch_size", None)
-    if held is None and hasattr(x, "shape"):
+    held: Any = getattr(x, "batch_size", None)
+    parts = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else [x]
+    if held is None and parts and all(hasattr(one, "shape") for one in parts):
         return ARRAYS_OF
-    return held if isinstance(held, int) else None
+    for _ in range(CHAINED):  # a pipeline of TensorFlow's: the part of it that makes batches knows
+        if held is not None or x is None:
+            break
+        held, x = getattr(x, "_batch_size", None), getattr(x, "_input_dataset", None)
+    held = held.numpy() if hasattr(held, "numpy") else held
+    return int(held) if hasattr(held, "__index__") else None
+
+
+def _weights(given: Any) -> str | None:
+    """That samples have weights, and what holds them."""
+    if given is None:
+        return None
+    return type(given).__name__ + (f" of shape {tuple(given.shape)}" if hasattr(given, "shape") else "")
 
 
 def _named(one: Any) -> str | None:

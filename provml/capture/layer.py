@@ -5,8 +5,11 @@ Nothing is imported: a network is asked in the words of its own framework.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
+
+from provml.secret import is_secret
 
 UNTOLD = {"name", "trainable", "dtype", "batch_shape", "batch_input_shape", "build_config", "data_format", "layers"}
 """What a Keras layer's config has besides its parameters."""
@@ -17,17 +20,23 @@ OWN = {"training"}
 # ---- Keras
 
 
-def of_keras(model: Any, block: str = "") -> Iterator[dict[str, Any]]:
-    """The layers of a Keras model; a model inside it is a block, with its own layers after it."""
+def of_keras(model: Any, block: str = "", counted: set[int] | None = None) -> Iterator[dict[str, Any]]:
+    """The layers of a Keras model; a model inside it is a block, with its own layers after it.
+
+    Weights that are shared are counted with the first layer that has them.
+    """
+    counted = set() if counted is None else counted
     for layer in model.layers:
         is_block = isinstance(getattr(layer, "layers", None), list)
         told = {"name": layer.name, "type": type(layer).__name__, "block": block or None}
         told |= {"input_shape": _shape(layer, "input"), "output_shape": _shape(layer, "output")}
         if is_block:
             yield told | {"is_block": True}
-            yield from of_keras(layer, layer.name)
+            yield from of_keras(layer, layer.name, counted)
         else:
-            count = layer.count_params() if layer.built else None
+            own = [one for one in layer.weights if id(one) not in counted]
+            counted |= {id(one) for one in own}
+            count = sum(math.prod(one.shape) for one in own) if layer.built else None
             yield told | {"parameter_count": count, "parameters": _settings(layer)}
 
 
@@ -54,7 +63,7 @@ def _settings(layer: Any) -> dict[str, Any]:
             if key.endswith("_initializer") or "class_name" not in value:
                 continue
             value = _called(value)
-        if key not in UNTOLD and _is_plain(value):
+        if key not in UNTOLD and _is_plain(value) and not _is_secret(key, value):
             told[key] = value
     return told
 
@@ -109,8 +118,17 @@ def _attributes(module: Any) -> dict[str, Any]:
     return {
         key: value
         for key, value in vars(module).items()
-        if not key.startswith("_") and key not in OWN and value is not None and _is_plain(value)
+        if not key.startswith("_") and key not in OWN and _is_plain(value) and not _is_secret(key, value)
     }
+
+
+def _is_secret(key: str, value: Any) -> bool:
+    """Whether a text goes by the name of a secret; a number that does is a size, as that of the keys of attention."""
+    return is_secret(key) and (isinstance(value, str) or any(isinstance(one, str) for one in _inside(value)))
+
+
+def _inside(value: Any) -> Any:
+    return value if isinstance(value, (list, tuple)) else ()
 
 
 def _is_plain(value: Any) -> bool:

@@ -7,7 +7,8 @@ import sys
 from functools import partial
 from typing import Any
 
-from provml.capture.boosting import Boosting, caller, number
+from provml.capture.boosting import Boosting, number
+from provml.capture.caller import caller, named
 from provml.capture.recording import BY_HAND, Technique, hook
 from provml.content import Data
 from provml.errors import MissingPart
@@ -43,6 +44,7 @@ class Capture(Boosting):
         self._params: dict[str, Any] = {}
         self._beside: list[Any] = []
         self._rounds = 0
+        self._objective: str | None = None
 
     # ---- hooks
 
@@ -52,6 +54,7 @@ class Capture(Boosting):
             self.settle()
             call = caller("lightgbm.engine", "train", "cv")
             self._model, self._rounds = env.model, 0
+            self._objective = named(call.get("fobj"))
             self._beside = list(call.get("callbacks") or ())
             self._planned = env.end_iteration - env.begin_iteration
             self._begin(env, call)
@@ -64,11 +67,11 @@ class Capture(Boosting):
         sets, titles = (
             [one] if hasattr(one, "get_label") or isinstance(one, str) else list(one) for one in (sets, titles)
         )
-        named = dict(zip(titles or [f"valid_{n}" for n in range(len(sets))], sets, strict=False))
-        own = [title for title, held in named.items() if held is call.get("train_set")]
+        titled = dict(zip(titles or [f"valid_{n}" for n in range(len(sets))], sets, strict=False))
+        own = [title for title, held in titled.items() if held is call.get("train_set")]
         self._trained_on = own[0] if own and titles else "training"
         self.anew("training", "validation")
-        for title, held in named.items():
+        for title, held in titled.items():
             if title not in own:
                 self.data("validation", partial(_tell, self.run, held, "validation", title), of=held)
                 break
@@ -76,7 +79,7 @@ class Capture(Boosting):
         using = self.data("training", partial(_tell, self.run, held, "training", "training data"), of=held)
         values = {**self._all_settings(), **self.now(), self.rounds_name: self._planned}
         values |= {"early_stopping_rounds": self._patience(), "folds": len(env.model.boosters) if is_cv else None}
-        beside = [title for title in named if title not in own]
+        beside = [title for title in titled if title not in own]
         after = call.get("init_model")
         stage = self.begin(values, using, beside, is_cv=is_cv, model=env.model, after=after)
         said = {"software": "lightgbm", "version": lightgbm.__version__}
@@ -147,7 +150,8 @@ class Capture(Boosting):
         return {name: number(value) for name, value in SETTING.findall(text) if name not in LEFT}
 
     def now(self) -> dict[str, Any]:
-        return {ALIASES.get(name, name): held for name, held in self._params.items() if name not in LEFT}
+        found = {ALIASES.get(name, name): held for name, held in self._params.items() if name not in LEFT}
+        return found | ({"objective": self._objective} if self._objective else {})
 
     def technique(self, name: str, old: Any, new: Any) -> Technique:
         scheduled = {key for one in self._beside for key in (getattr(one, "kwargs", None) or {})}

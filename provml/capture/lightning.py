@@ -59,7 +59,8 @@ class Capture(Optimizing, lightning.Callback):
         kinds = list(dict.fromkeys(type(one).__name__ for one in several))
         values: dict[str, Any] = dict(pl_module.hparams) if pl_module.hparams else {}
         values = {key: value for key, value in values.items() if isinstance(value, (bool, int, float, str))}
-        values |= {"optimizer": ", ".join(kinds) or None, **self.now(), "epochs": trainer.max_epochs}
+        values |= {"optimizer": ", ".join(kinds) or None, **self.now()}
+        values["epochs"] = trainer.max_epochs if (trainer.max_epochs or 0) >= 0 else None  # -1: steps decide
         values |= {name: getattr(trainer, name, None) for name in SETTINGS}
         values["max_steps"] = trainer.max_steps if trainer.max_steps >= 0 else None
         if self.schedulers:
@@ -73,7 +74,11 @@ class Capture(Optimizing, lightning.Callback):
         self.anew("training", "validation")
         held = getattr(loader, "dataset", loader)
         seen = self.data("training", lambda: facts.tell(self.run, loader, "training", "training data"), of=held)
-        stage = self.begin_training(values, using=seen, model=pl_module)
+        before = None
+        if trainer.ckpt_path:
+            values["resumed_from"] = str(trainer.ckpt_path)
+            before = self.checkpoint(trainer.ckpt_path, read=self._reads_files)
+        stage = self.begin_training(values, using=seen, model=pl_module, after=before)
         for kind in kinds:
             stage.implemented_by(kind, software="lightning", version=lightning.__version__)
         stage.layers(layers)

@@ -10,6 +10,7 @@ from typing import Any
 
 from provml.capture import scheduler
 from provml.capture.recording import BY_HAND, Recording, Technique
+from provml.content import Data
 from provml.sections import Stage
 
 NAMES = {"lr": "learning_rate"}
@@ -64,10 +65,14 @@ class Optimizing(Recording):
         for title, optimizer in self.optimizers.items():
             for number, group in enumerate(optimizer.param_groups):
                 head = (f"{title}." if title else "") + (f"group_{number + 1}." if number else "")
-                for key, value in group.items():
-                    if key not in UNTOLD and value is not None:
+                for key in group:
+                    if key not in UNTOLD:
                         found[head + NAMES.get(key, key)] = (optimizer, number, group, key)
         return found
+
+    def checkpoint(self, path: Any, *, read: bool) -> Data | None:
+        """The checkpoint that a training goes on from: one that is known, or else a file, if it may be read."""
+        return self.found(path) if read else self.known(path)
 
     def technique(self, name: str, old: Any, new: Any) -> Technique:
         """What changed a hyperparameter: the scheduler that says so, one that was not handed over, or a hand."""

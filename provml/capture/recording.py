@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -16,11 +17,16 @@ from provml.capture import facts
 from provml.capture.memory import Memory, Subject
 from provml.capture.watch import Selection, Watch
 from provml.content import Data
+from provml.errors import WrongType
 from provml.recorder import Recorder, record
 from provml.sections import Epoch, Stage
 
 BY_HAND = "by hand"
 """The technique of an adaptation that no scheduler known to the capture made."""
+NOTHING = "None"
+"""The value of a hyperparameter that is switched off, where it was on before or is later."""
+ROLES = ("training", "validation", "test", "model")
+"""The roles of the data that a capture takes."""
 RESERVED = ("name", "using")
 """What a hyperparameter of the user's may be called, and a parameter of the verb is."""
 P = ParamSpec("P")
@@ -53,7 +59,7 @@ class Recording:
         self,
         name: str = "",
         *,
-        run: Recorder | None = None,
+        run: Recorder | str | None = None,
         data: Mapping[str, Any] | None = None,
         hyperparameters: Mapping[str, bool] | None = None,
         watch: str = "",
@@ -61,10 +67,15 @@ class Recording:
     ) -> None:
         if watch not in ("", "epoch", "batch"):
             raise ValueError(f"watch is 'epoch' or 'batch', not {watch!r}")
+        self.selection = Selection(hyperparameters)
+        self._data = _by_role(data)
+        if isinstance(run, str):  # an id, as `provml.record` takes it
+            settings["run"], run = run, None
+        elif run is not None and not isinstance(run, Recorder):
+            raise WrongType("Capture", "run", run, "a run", "Give what provml.record(…) gave, or a run's id.")
         if run is not None and settings:
             raise TypeError(f"a run that is given has its settings: leave {', '.join(settings)} out, or leave run= out")
         self.run = run if run is not None else record(name or Path(sys.argv[0]).stem or "training", **settings)
-        self.selection = Selection(hyperparameters)
         self.watches_batches = (watch or self.usual_watch) == "batch"
         self.stage: Stage | None = None
         self.trained: Stage | None = None
@@ -74,7 +85,6 @@ class Recording:
         self.made: Data | None = None
         self.epochs_done = 0
         self._is_own = run is None
-        self._data = dict(data or {})
         self._told: dict[str, tuple[Any, list[Data]]] = {}
         self._seen: Memory[dict[str, list[Data]]] = Memory()
         self._models: Memory[Subject | Data] = Memory()
@@ -168,7 +178,9 @@ class Recording:
         It goes on `after` a model, or else from what was told of this very object.
         """
         self.end_training(error=sys.exc_info()[1] or RuntimeError("the training was left before its end"))
-        kept = {name: value for name, value in self.selection.of(values).items() if value is not None}
+        self.selection.doubt(values)
+        known = self.selection.of(values)
+        kept = {name: value for name, value in known.items() if value is not None}
         before = after or self.known(model)
         spoken = {name: value for name, value in kept.items() if name not in RESERVED}
         self.stage = self.trained = self.run.training(using=using, **spoken)
@@ -179,7 +191,7 @@ class Recording:
         self._models.set(model, self._subject)
         self.run.is_done(self)
         self.run.is_open(self)  # after the stage, and so ended before it
-        self._watch = Watch(kept)
+        self._watch = Watch(known)
         self.epochs_done = 0
         return self.stage
 
@@ -231,6 +243,7 @@ class Recording:
         finally:
             self.stage = self.epoch = self.batch = self._coming = None
             stage.done(error=error)
+            self.selection.doubt((), is_over=True)
 
     def stopped(self, epochs: int, technique: str, why: str, parameters: Mapping[str, Any]) -> None:
         """The training stopped after so many epochs, before those that were planned: their number was adapted."""
@@ -260,9 +273,12 @@ class Recording:
             self.stage.parameters(**appeared)
         by_hand: Technique = BY_HAND, {}
         groups: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        for name, (old, new) in self._watch.changes(now).items():
+        changes = self._watch.changes(now)
+        if came := {name: NOTHING for name, (old, _) in changes.items() if old is None}:
+            self.stage.parameters(**came)  # what is adapted had a value before, which was none
+        for name, (old, new) in changes.items():
             technique, parameters = self.tried(partial(self.technique, name, old, new), by_hand)
-            groups.setdefault(technique, ({}, parameters))[0][name] = new
+            groups.setdefault(technique, ({}, parameters))[0][name] = NOTHING if new is None else new
         for technique, (values, parameters) in groups.items():
             self.stage.adapted(technique=technique, parameters=parameters, during=during, **values)
 
@@ -341,3 +357,14 @@ class Recording:
 def _place(path: str | os.PathLike[str]) -> str:
     """A file by its one name."""
     return os.path.realpath(os.fspath(path))
+
+
+def _by_role(data: Any) -> dict[str, Any]:
+    """The data that was handed over, by role; a role that no capture asks for is logged."""
+    if data is not None and not isinstance(data, Mapping):
+        raise WrongType("Capture", "data", data, "data by role", "Say data={'training': …}.")
+    for role in data or ():
+        if role not in ROLES:
+            said = "provml: data with the role %r is not recorded; the roles of a capture are %s"
+            logging.getLogger("provml").warning(said, role, ", ".join(ROLES))
+    return dict(data or {})

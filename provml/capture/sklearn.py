@@ -12,6 +12,7 @@ from provml.capture import estimator as about
 from provml.capture.recording import Recording, hook
 from provml.content import Data
 from provml.errors import MissingPart
+from provml.secret import without_secrets
 from provml.sections import Stage, Step
 
 try:
@@ -39,12 +40,12 @@ class Capture(Recording):
 
     # ---- fit
 
-    def fit(self, estimator: E, X: Any, y: Any = None, **named: Any) -> E:  # noqa: N803  # as scikit-learn has it
+    def fit(self, estimator: E, X: Any, *y: Any, **named: Any) -> E:  # noqa: N803  # as scikit-learn has it
         """`estimator.fit(X, y)`, recorded as a training; transformers of a pipeline as preparations before it."""
         self._settle()
-        self._before(estimator, X, y, named)
+        self._before(estimator, X, _target(y, named), {name: value for name, value in named.items() if name != "y"})
         try:
-            fitted: E = estimator.fit(X, **named) if y is None else estimator.fit(X, y, **named)  # type: ignore[attr-defined]
+            fitted: E = estimator.fit(X, *y, **named)  # type: ignore[attr-defined]
             self._save(_model_of(fitted))
         except BaseException as error:
             self._failed(error)
@@ -55,7 +56,6 @@ class Capture(Recording):
     @hook
     def _before(self, estimator: Any, x: Any, y: Any, named: Mapping[str, Any]) -> None:
         using = self._data_of("training", x, y)
-        self._clock = afterwards.Clock()
         if about.is_search(estimator):
             said = {name: value for name, value in about.parameters(estimator).items() if "__" not in name}
             values = {"search": type(estimator).__name__, **{f"search_{name}": value for name, value in said.items()}}
@@ -66,13 +66,14 @@ class Capture(Recording):
             using = self._prepare(prepared, using)
             named_as, values = type(last).__name__, about.described(last)
             values |= {"changed_parameters": about.changed(last) or None}
-        values |= {name: value for name, value in named.items() if about.held(value) is value}
+        values |= {name: about.held(value) for name, value in named.items() if value is not None}
         if not getattr(estimator, "warm_start", False):
             self.is_now(estimator, None)  # it begins anew
         stage = self.begin_training(values, using=using, model=estimator)
         stage.implemented_by(
             named_as, software="scikit-learn", version=sklearn.__version__, module=type(last).__module__
         )
+        self._clock = afterwards.Clock()
 
     def _prepare(self, prepared: Iterable[tuple[str, Any]], using: list[Data]) -> list[Data]:
         """Begin a preparation for each transformer; each makes what the next one takes, of which no more is known."""
@@ -80,9 +81,7 @@ class Capture(Recording):
             said = {"transformer": type(one).__name__, **about.parameters(one)}
             step = self.run.preparation(name, using=using, **said)
             self._steps.append(step)
-            using = [step.produced(None, name=f"{data.name} by {name}", role=data.role) for data in using[:1]] + using[
-                1:
-            ]
+            using = afterwards.prepared(step, name, using)
         return using
 
     @staticmethod
@@ -96,7 +95,7 @@ class Capture(Recording):
         return str(
             [
                 {k: [about.held(o) for o in v] if isinstance(v, list) else about.held(v) for k, v in s.items()}
-                for s in space
+                for s in without_secrets(space)
             ]
         )
 
@@ -120,12 +119,7 @@ class Capture(Recording):
             return
         model = _model_of(fitted)
         if about.is_search(fitted):
-            if "params" in getattr(fitted, "cv_results_", ()):
-                afterwards.candidates(self.run, fitted, self._clock, self.data("training"))
-            self._clock = afterwards.Clock(ago=getattr(fitted, "refit_time_", self._clock.seconds))
-            if model is not None:
-                _, last = about.steps(model)
-                stage.parameters(**self.selection.of(about.described(last)))
+            self._after_search(stage, fitted, model)
         if model is not None:
             if layers := about.layers(model):
                 stage.layers(layers)
@@ -135,6 +129,22 @@ class Capture(Recording):
             self.saved(self._save_to, **about.facts(model))
             self.is_also(model)
         self.end_training()
+
+    def _after_search(self, stage: Stage, search: Any, model: Any) -> None:
+        """Tell the candidates, which of them won, and how the best was fitted again."""
+        using, best = self.data("training"), {}
+        if "params" in getattr(search, "cv_results_", ()):
+            afterwards.candidates(self.run, search, self._clock, using)
+            best = afterwards.best(search)
+        self._clock = afterwards.Clock(ago=getattr(search, "refit_time_", self._clock.seconds))
+        described: dict[str, Any] = {}
+        if model is not None:
+            steps, last = about.steps(model)
+            for data in afterwards.preparations(self.run, steps, self._clock, using):
+                if data not in using:
+                    stage.used(data)
+            described = about.described(last)
+        stage.parameters(**self.selection.of(best | described))
 
     def _save(self, model: Any) -> None:
         """Save a model, which was asked for whether or not it is recorded."""
@@ -165,10 +175,11 @@ class Capture(Recording):
         try:
             prepared, last = about.steps(estimator)
             using = self._prepare(prepared, self._data_of("training", x, y))
-            self._clock = afterwards.Clock()
             values = about.described(last)
             values |= {"cv": about.held(named.get("cv")), "scoring": about.held(named.get("scoring"))}
-            return self.run.validation(using=using, name="cross-validation", **self.selection.of(values))
+            stage = self.run.validation(using=using, name="cross-validation", **self.selection.of(values))
+            self._clock = afterwards.Clock()
+            return stage
         except Exception as error:
             self.run.fault(error)
             return None
@@ -193,16 +204,15 @@ class Capture(Recording):
 
     # ---- pass by pass
 
-    def partial_fit(self, estimator: E, X: Any, y: Any = None, **named: Any) -> E:  # noqa: N803
+    def partial_fit(self, estimator: E, X: Any, *y: Any, **named: Any) -> E:  # noqa: N803
         """`estimator.partial_fit(X, y)`: each call is an epoch of one training, until something else is recorded."""
         is_new = self._partial is not estimator
         if is_new:
             self._settle()
         self._partial = estimator
-        self._before_pass(estimator, X, y, is_new)
-        given = (X,) if y is None else (X, y)
+        self._before_pass(estimator, X, _target(y, named), named.get("sample_weight"), is_new)
         try:
-            fitted: E = estimator.partial_fit(*given, **named)  # type: ignore[attr-defined]
+            fitted: E = estimator.partial_fit(X, *y, **named)  # type: ignore[attr-defined]
         except BaseException as error:
             self._partial = None
             self._failed(error)
@@ -211,11 +221,13 @@ class Capture(Recording):
         return fitted
 
     @hook
-    def _before_pass(self, estimator: Any, x: Any, y: Any, is_new: bool) -> None:
+    def _before_pass(self, estimator: Any, x: Any, y: Any, weights: Any, is_new: bool) -> None:
         using = self._data_of("training", x, y)
         if is_new or self.stage is None:
             self._passes = 0
-            stage = self.begin_training(about.described(estimator), using=using, model=estimator)
+            values = about.described(estimator)
+            values |= {"sample_weight": about.held(weights)} if weights is not None else {}
+            stage = self.begin_training(values, using=using, model=estimator)
             said = {"software": "scikit-learn", "version": sklearn.__version__}
             stage.implemented_by(type(estimator).__name__, **said, module=type(estimator).__module__)
         self._passes += 1
@@ -229,6 +241,8 @@ class Capture(Recording):
     def _after_pass(self, fitted: Any) -> None:
         loss = getattr(fitted, "loss_", None)
         self.close_epoch({"loss": loss} if isinstance(loss, float) else {})
+        if self._passes == 1 and self.stage is not None and (layers := about.layers(fitted)):
+            self.stage.layers(layers)
 
     def _settle(self) -> None:
         """The passes are over: save what they made, and tell it."""
@@ -325,6 +339,11 @@ class Capture(Recording):
     @hook
     def _end_left(self, error: BaseException | None) -> None:
         self._end_steps(error)
+
+
+def _target(given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    """The target that a call was given, by its place or by its name."""
+    return given[0] if given else named.get("y")
 
 
 def _model_of(fitted: Any) -> Any:

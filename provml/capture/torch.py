@@ -15,7 +15,7 @@ from provml.capture.optimizing import Optimizing, named, unwrapped
 from provml.capture.recording import BY_HAND, hook
 from provml.capture.section import Section
 from provml.content import Data
-from provml.errors import MissingPart
+from provml.errors import MissingPart, WrongType
 from provml.sections import Stage
 
 try:
@@ -47,9 +47,13 @@ class Capture(Optimizing):
         save_model: str | os.PathLike[str] | None = None,
         **settings: Any,
     ) -> None:
+        self.optimizers = _by_name(optimizer)
+        for one in self.optimizers.values():
+            if not hasattr(one, "param_groups"):
+                advice = "Say optimizer=…, several in a list or by name; the network goes before it."
+                raise WrongType("Capture", "optimizer", one, "optimizers of PyTorch", advice)
         super().__init__(name, **settings)
         self.network = network
-        self.optimizers = _by_name(optimizer)
         self.schedulers = list(_by_name(scheduler).values())
         self._loss = loss
         self._scaler = scaler
@@ -75,6 +79,8 @@ class Capture(Optimizing):
 
     def epochs(self, count: int | Iterable[Any], *, first: int = 1) -> Iterator[Section]:
         """The epochs of a training, each with its `index` and verbs: `for epoch in capture.epochs(10):`."""
+        if isinstance(count, (str, bytes)):
+            raise WrongType("Capture", "epochs", count, "how many, or what to go over", "Give a number: epochs(3).")
         planned = count if isinstance(count, int) else len(count) if isinstance(count, Sequence) else None
         self._settle(sys.exc_info()[1])
         self._begin(planned)
@@ -196,7 +202,8 @@ class Capture(Optimizing):
         if self.stage is not None:
             last = self.stage.epoch_now.index if self.stage.epoch_now is not None else None
             self.end_training()
-            self.saved(self._save_to, epoch=last)
+            if self._save_to is None or not self.run.rank:
+                self.saved(self._save_to, epoch=last)
 
     def _settle_left(self) -> None:
         if self._loop is not None and not self._loop.goes_on():
@@ -225,8 +232,9 @@ class Capture(Optimizing):
         self.stopped(self.epochs_done, BY_HAND, "the loop over its epochs was left", {})
 
     def _conclude(self) -> None:
-        """Save the weights, which was asked for whether or not they are recorded; and tell them."""
-        if self._save_to is not None:
+        """Save the weights, which was asked for whether or not they are recorded; and tell them. Of several processes
+        that train one network, the first does."""
+        if self._save_to is not None and not self.run.rank:
             self._save_to.parent.mkdir(parents=True, exist_ok=True)
             torch.save(unwrapped(self.network).state_dict(), self._save_to)
         self._end()

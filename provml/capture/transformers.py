@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from provml.capture import facts, layer
+from provml.capture.caller import caller
 from provml.capture.optimizing import Optimizing, inner, unwrapped
 from provml.capture.recording import BY_HAND, Technique, hook
 from provml.capture.watch import is_same
@@ -28,6 +31,8 @@ SETTINGS = (
 )  # fmt: skip
 """Settings of a training that matter to what is learned."""
 UNTOLD = ("epoch", "learning_rate", "total_flos", "step", "num_input_tokens_seen")
+ROUNDING = 1e-6
+"""So much may be missing where the Trainer counts epochs in parts."""
 TIMES = ("_runtime", "_per_second", "_preparation_time")
 """What the Trainer logs besides measures of the model."""
 
@@ -61,7 +66,7 @@ class Capture(Optimizing, TrainerCallback):
         kind = type((*inner(optimizer), optimizer)[0]).__name__
         values = {name: _plain(getattr(args, name, None)) for name in SETTINGS}
         values = {name: value for name, value in values.items() if value not in (None, False)}
-        values |= {"optimizer": kind, **self.now(), "epochs": state.num_train_epochs, "steps": state.max_steps}
+        values |= {"optimizer": kind, **self.now(), "epochs": _epochs(state), "steps": state.max_steps}
         values |= facts.loading(loader) if loader is not None else {}
         values["batch_size"] = args.train_batch_size
         values |= {"world_size": args.world_size} if args.world_size > 1 else {}
@@ -70,7 +75,13 @@ class Capture(Optimizing, TrainerCallback):
         self.anew("training", "validation")
         held = getattr(loader, "dataset", loader)
         seen = self.data("training", lambda: facts.tell(self.run, loader, "training", "training data"), of=held)
-        stage = self.begin_training(values, using=seen, model=unwrapped(around.get("model")))
+        resumed = caller("transformers.trainer", "_inner_training_loop", "train").get("resume_from_checkpoint")
+        before = None
+        if isinstance(resumed, (str, PathLike)):
+            values["resumed_from"] = str(resumed)
+            before = self.checkpoint(resumed, read=self._reads_files)
+        model = unwrapped(around.get("model"))
+        stage = self.begin_training(values, using=seen, model=model, after=before)
         stage.implemented_by(kind, software="transformers", version=transformers.__version__)
         stage.layers(layers)
         self._kept, self._is_over, self._twin = {}, False, None
@@ -79,8 +90,11 @@ class Capture(Optimizing, TrainerCallback):
     def on_epoch_begin(self, /, args: Any, state: Any, control: Any, **around: Any) -> None:
         self._settle()
         self._is_over = False
-        self._started = state.global_step
-        self.expect_epoch(round(state.epoch or 0) + 1)
+        at = state.epoch or 0.0
+        whole = int(at + ROUNDING)
+        within = round(state.global_step * (at - whole) / at) if at else 0  # where it goes on in the middle of one
+        self._started = state.global_step - within
+        self.expect_epoch(whole + 1)
 
     @hook
     def on_step_begin(self, /, args: Any, state: Any, control: Any, **around: Any) -> None:
@@ -192,6 +206,12 @@ class Capture(Optimizing, TrainerCallback):
                 said = {"warmup_steps": getattr(self._arguments, "warmup_steps", None)}
                 return f"{_plain(self._arguments.lr_scheduler_type)} schedule", said
         return BY_HAND, {}
+
+
+def _epochs(state: Any) -> int | None:
+    """How many epochs are planned; of a stream without an end, nobody knows."""
+    planned: int = state.num_train_epochs
+    return planned if planned < sys.maxsize else None
 
 
 def _is_measure(name: str) -> bool:

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from provml.capture import facts, table
-from provml.capture.boosting import Boosting, caller, number
+from provml.capture.boosting import Boosting, number
+from provml.capture.caller import caller, named
 from provml.capture.recording import BY_HAND, Technique, hook
 from provml.capture.watch import as_written
 from provml.content import Data
@@ -40,6 +41,7 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         self._beside: list[Any] = []
         self._may_change = True
         self._keeps_best = False
+        self._objective: str | None = None
 
     # ---- hooks
 
@@ -55,18 +57,19 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         self._model = folds[0].bst if folds else model
         self._may_change = "callbacks" not in call or any(not isinstance(one, HARMLESS) for one in self._beside)
         self._planned = call.get("num_boost_round")
-        named = {title: held for held, title in call.get("evals") or ()}
-        self._trained_on = next((t for t, held in named.items() if held is call.get("dtrain")), "train")
+        self._objective = named(call.get("obj"))
+        sets = {title: held for held, title in call.get("evals") or ()}
+        self._trained_on = next((t for t, held in sets.items() if held is call.get("dtrain")), "train")
         values = {"booster": None, **self.now(), self.rounds_name: self._planned}
         values |= {"early_stopping_rounds": call.get("early_stopping_rounds"), "folds": len(folds) if folds else None}
         self.anew("training", "validation")
-        for title, held in named.items():
+        for title, held in sets.items():
             if title != self._trained_on:
                 self.data("validation", partial(_tell, self.run, held, "validation", title))
                 break
         using = self.data("training", partial(_tell, self.run, call.get("dtrain"), "training", "training data"))
         after = call.get("xgb_model")
-        stage = self.begin(values, using, named, is_cv=folds is not None, model=model, after=after)
+        stage = self.begin(values, using, sets, is_cv=folds is not None, model=model, after=after)
         stage.implemented_by(str(values["booster"] or "gbtree"), software="xgboost", version=xgboost.__version__)
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
@@ -138,6 +141,9 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         for part in (*FROM, *FROM_OTHERS):
             values |= {name: as_written(number(value)) for name, value in found.get(part, {}).items()}
         values |= {ours: values[name] for name, ours in SAME.items() if name in values and ours not in values}
+        values |= (
+            {"objective": self._objective} if self._objective else {}
+        )  # the configuration has the one it stands for
         kept = {name: held for name, held in values.items() if name not in (*SAME, *LEFT) and held != ""}
         return {name: held for name, held in kept.items() if name not in ("base_score", "num_feature", "num_target")}
 

@@ -59,7 +59,7 @@ def train_keras(trial: Trial, home: Path) -> Iterator[str]:
                 layers.Dense(10, activation="softmax"),
             ]
         )
-        network.compile(keras.optimizers.SGD(trial.learning_rate * FASTER), LOSS, metrics=["accuracy"])
+        network.compile(keras.optimizers.SGD(trial.learning_rate * FASTER / 2), LOSS, metrics=["accuracy"])
 
         def rate(epoch: int, now: float) -> float:  # Keras counts epochs from 0
             return now / DECAY if epoch == trial.decay_at else now
@@ -70,7 +70,7 @@ def train_keras(trial: Trial, home: Path) -> Iterator[str]:
         ]
         capture = Capture(run=run, data={"training": data, "test": tested})
         saved = home / "demo" / f"{trial.file}.keras"
-        network.fit(pixels, numbers, batch_size=2 * BATCH, epochs=EPOCHS, callbacks=[capture, *callbacks], verbose=0)
+        network.fit(pixels, numbers, batch_size=BATCH, epochs=EPOCHS, callbacks=[capture, *callbacks], verbose=0)
         network.save(saved)
         capture.saved(saved)
         network.evaluate(*_arrays(seen), callbacks=[capture], verbose=0)
@@ -125,10 +125,7 @@ def train_torch(trial: Trial, home: Path) -> Iterator[str]:
 
 
 def train_sklearn(trial: Trial, home: Path) -> Iterator[str]:
-    """By scikit-learn: `fit` and `score` through the capture. It has no dropout: the penalty alpha stands in."""
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
+    """By scikit-learn: passes and a score through the capture. It has no dropout: the penalty alpha stands in."""
     from sklearn.neural_network import MLPClassifier
 
     from provml.capture.sklearn import Capture
@@ -142,18 +139,21 @@ def train_sklearn(trial: Trial, home: Path) -> Iterator[str]:
             alpha=trial.dropout / 10,
             batch_size=BATCH,
             learning_rate_init=trial.learning_rate,
-            max_iter=EPOCHS,
             random_state=3,
         )
         saved = home / "demo" / f"{trial.file}.joblib"
         capture = Capture(run=run, data={"training": data, "test": tested}, save_model=saved)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a few epochs are enough here
+        pixels, numbers = _arrays(images)
+        for epoch in range(EPOCHS):
+            if epoch == trial.decay_at:
+                network.set_params(learning_rate_init=trial.learning_rate / DECAY)
+                vars(network).pop("_optimizer", None)  # the next pass makes one with the new rate
             try:
-                capture.fit(network, *_arrays(images))
+                capture.partial_fit(network, pixels, numbers, classes=range(10))
             except ValueError as error:  # scikit-learn gives up by itself
                 raise Hopeless(str(error).partition(".")[0]) from error
-        check(network.loss_)
+            check(network.loss_)
+            yield run.id
         capture.score(network, *_arrays(seen))
         capture.finish()
         yield run.id

@@ -370,3 +370,41 @@ def test_the_data_of_a_matrix_is_known_by_its_content(home: Path):
             store, "SELECT DISTINCT ?d { ?t a provml:TrainingExecution ; prov:used ?d . ?d provlake:sha256 ?s }"
         )
         assert len(found) == 2  # features and labels, the same in both runs
+
+
+def squares(guess: Any, matrix: Any) -> tuple[Any, Any]:
+    return guess - matrix.get_label(), guess * 0 + 1
+
+
+def squares_of(true: Any, guess: Any) -> tuple[Any, Any]:
+    return guess - true, guess * 0 + 1
+
+
+def objectives(home: Path) -> list[Any]:
+    with provml.open(home) as store:
+        assert adaptations(store) == []
+        found = ask(
+            store,
+            """SELECT ?value { ?t a provml:TrainingExecution ; prov:startedAtTime ?at ; prov:used ?v .
+               ?v prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label "objective" } ORDER BY ?at""",
+        )
+        return [row[0] for row in found]
+
+
+class Idle(xgboost.callback.TrainingCallback):
+    """A callback of the user's that might change something."""
+
+
+def test_an_objective_of_ones_own_is_told_by_its_name(home: Path):
+    with XGBoostCapture("digits", **settings(home)) as capture:
+        xgboost.train({"nthread": 1}, matrices()[0], 2, obj=squares, callbacks=[capture, Idle()])
+        xgboost.XGBRegressor(n_estimators=2, objective=squares_of, callbacks=[capture, Idle()], n_jobs=1).fit(X, Y)
+    assert objectives(home) == ["squares", "squares_of"]
+
+
+def test_an_objective_of_ones_own_is_told_by_its_name_to_lightgbm_too(home: Path):
+    quiet = {"verbosity": -1, "num_threads": 1}
+    with LightGBMCapture("digits", **settings(home)) as capture:
+        lightgbm.train(quiet | {"objective": squares}, datasets()[0], 2, callbacks=capture.callbacks)
+        lightgbm.LGBMRegressor(n_estimators=2, objective=squares_of, **quiet).fit(X, Y, callbacks=capture.callbacks)
+    assert objectives(home) == ["squares", "squares_of"]

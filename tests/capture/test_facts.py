@@ -66,3 +66,25 @@ def test_a_stream_is_not_read(tmp_path: Path):
     stream = iter([1, 2])
     told(tmp_path, stream)
     assert list(stream) == [1, 2]
+
+
+class Eager:
+    """A tensor as TensorFlow gives it: it does not say how many bytes it takes, and holds an array."""
+
+    def __init__(self, array: Any, device: str = "/job:localhost/replica:0/task:0/device:CPU:0") -> None:
+        self._array, self.shape, self.device = array, array.shape, device
+        self.dtype = type("DType", (), {"size": array.dtype.itemsize})()
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def numpy(self) -> Any:
+        assert "GPU" not in self.device, "what lies on a GPU is left there"
+        return self._array
+
+
+def test_a_tensor_that_does_not_say_its_size_is_known_by_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert told(tmp_path / "a", Eager(X)) == {("data", "Eager", 160, True)}
+    assert told(tmp_path / "b", Eager(X, "/device:GPU:0")) == {("data", "Eager", 160, False)}
+    monkeypatch.setattr(facts, "HASHED_BYTES", X.nbytes - 1)
+    assert told(tmp_path / "c", Eager(X)) == {("data", "Eager", 160, False)}

@@ -448,3 +448,93 @@ def test_data_is_known_by_its_content_and_by_what_was_handed_over(tmp_path: Path
             ("x", "training role", True), ("y", "training role", True), ("test.csv", "test role", True),
             ("validation x", "validation role", True), ("validation y", "validation role", True),
         }  # fmt: skip
+
+
+# ---- what Keras says in its own way
+
+
+def hyperparameters(store: Any) -> dict[str, Any]:
+    return dict(
+        ask(
+            store,
+            """SELECT ?name ?value { ?t a provml:TrainingExecution ; prov:used ?v . ?v prov:value ?value ;
+               provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
+        )
+    )
+
+
+def test_what_is_switched_on_and_off_is_an_adaptation(tmp_path: Path):
+    class Hand(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 1:
+                self.model.optimizer.weight_decay = None
+                self.model.optimizer.clipnorm = 0.5
+
+    with recorded(tmp_path, Hand(), model=small(optimizer=keras.optimizers.SGD(0.01, weight_decay=0.1))) as store:
+        assert adaptations(store) == [
+            (2, "clipnorm", "None", 0.5, "by hand"),
+            (2, "weight_decay", 0.1, "None", "by hand"),
+        ]
+
+
+def test_the_optimizer_inside_one_that_scales_the_loss_is_named(tmp_path: Path):
+    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01, beta_1=0.8), initial_scale=1024.0)
+    with recorded(tmp_path, model=small(optimizer=scaled), epochs=1) as store:
+        found = hyperparameters(store)
+        told = {name: found[name] for name in ("optimizer", "learning_rate", "beta_1", "loss_scale")}
+        assert told == {"optimizer": "Adam", "learning_rate": 0.01, "beta_1": 0.8, "loss_scale": 1024.0}
+        assert adaptations(store) == []
+
+
+def test_weights_that_two_models_share_are_counted_once(tmp_path: Path):
+    shared = keras.layers.Dense(64, name="shared")
+    nested = keras.Sequential([keras.layers.Input((64,)), shared], name="nested")
+    inputs = keras.layers.Input((64,))
+    model = keras.Model(inputs, keras.layers.Dense(10, activation="softmax")(nested(shared(inputs))))
+    model.compile("sgd", loss="sparse_categorical_crossentropy")
+    with recorded(tmp_path, model=model, epochs=1) as store:
+        counts = ask(store, "SELECT ?c { ?m a provml:ModelSchemaValue ; provml:parameterCount ?c }")
+        assert counts == [(model.count_params(),)]
+
+
+def test_several_inputs_come_in_batches_of_the_usual_size_and_weights_of_samples_are_told(tmp_path: Path):
+    x, y = DIGITS["training"]
+    sides = [keras.layers.Input((64,)), keras.layers.Input((64,))]
+    guess = keras.layers.Dense(10, activation="softmax")(keras.layers.Concatenate()(sides))
+    model = keras.Model(sides, guess)
+    model.compile("sgd", loss="sparse_categorical_crossentropy")
+    with Capture("digits", home=tmp_path, strict=True) as capture:
+        model.fit([x, x], y, sample_weight=y * 0.1, callbacks=[capture], verbose=0)
+    with provml.open(tmp_path) as store:
+        found = hyperparameters(store)
+        assert (found["batch_size"], found["sample_weight"]) == (32, f"ndarray of shape {y.shape}")
+
+
+class Part:
+    """A part of a pipeline of TensorFlow's."""
+
+    def __init__(self, *, of: Any = None, batch: Any = None) -> None:
+        self._input_dataset = of
+        if batch is not None:
+            self._batch_size = batch
+
+
+def test_a_pipeline_of_tensorflow_is_asked_for_the_size_of_its_batches():
+    from provml.capture.keras import _batch_size
+
+    assert _batch_size({"x": Part(of=Part(of=Part(batch=Tensor(12))))}) == 12
+    assert _batch_size({"x": Part()}) is None
+
+
+class Tensor:
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def numpy(self) -> Any:
+        return self.value
+
+
+def test_a_file_that_keras_cannot_save_to_is_refused_at_once(tmp_path: Path):
+    with pytest.raises(provml.ProvmlError, match=r"save_model takes .*\.keras"):
+        Capture("digits", home=tmp_path / "home", save_model="noext")
+    assert not (tmp_path / "home").exists()

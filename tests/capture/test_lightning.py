@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, judged
+from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, digest_of, judged
 from capture.digits import digits, rows
 from provml.recorder import Recorder
 
@@ -168,3 +168,50 @@ def test_validate_alone_is_a_validation_of_the_model(tmp_path: Path):
         rows = ask(store, """SELECT ?n { ?v a provml:ValidationExecution ; provml:evaluated ?m .
             ?e prov:wasGeneratedBy ?v ; prov:wasDerivedFrom/rdfs:label ?n } ORDER BY ?n""")  # fmt: skip
         assert rows == [("accuracy",), ("loss",)]
+
+
+def used(store: Any) -> dict[str, Any]:
+    return dict(
+        ask(
+            store,
+            """SELECT ?name ?value { ?t a provml:TrainingExecution ; prov:used ?v . ?v prov:value ?value ;
+               provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
+        )
+    )
+
+
+def test_a_training_that_is_resumed_goes_on_from_its_checkpoint(tmp_path: Path):
+    held = tmp_path / "first.ckpt"
+    first = trainer(tmp_path, epochs=1, enable_checkpointing=False)
+    first.fit(Network(), loader("training"))
+    first.save_checkpoint(held)
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        one = trainer(tmp_path, capture, epochs=2, enable_checkpointing=False)
+        one.fit(Network(), loader("training"), ckpt_path=str(held), weights_only=False)
+    with provml.open(tmp_path / "home") as store:
+        found = ask(
+            store,
+            """SELECT ?path ?sha { ?t a provml:TrainingExecution ; prov:used ?m .
+               ?m a provml:Model ; provlake:path ?path ; provlake:sha256 ?sha }""",
+        )
+        assert found == [(str(held), digest_of(held))]
+        assert used(store)["resumed_from"] == str(held)
+
+
+class Secretive(Network):
+    def __init__(self, api_key: str, tracker: dict[str, Any]) -> None:
+        super().__init__()
+        self.save_hyperparameters()
+        self.out.password = "hunter2"
+
+
+def test_secrets_are_left_out_and_so_are_epochs_that_steps_decide(tmp_path: Path):
+    network = Secretive("hunter2", {"token": "hunter2", "project": "digits"})
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        one = trainer(tmp_path, capture, epochs=-1, max_steps=3, enable_checkpointing=False)
+        one.fit(network, loader("training"))
+    assert not [path for path in (tmp_path / "home").rglob("*.jsonl") if "hunter2" in path.read_text()]
+    with provml.open(tmp_path / "home") as store:
+        found = used(store)
+        assert found["max_steps"] == 3
+        assert not {"epochs", "api_key"} & set(found)

@@ -469,7 +469,8 @@ from provml.capture.torch import Capture
 torch.manual_seed(0)
 network = torch.nn.Linear(4, 2)
 optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-with Capture("digits", network, optimizer, home=home, strict=True, capture_environment=False) as capture:
+said = {"home": home, "strict": True, "capture_environment": False, "save_model": home + "/net.pt"}
+with Capture("digits", network, optimizer, **said) as capture:
     for epoch in capture.epochs(2):
         for x in capture.batches(torch.ones(3, 1, 4)):
             network(x).sum().backward()
@@ -484,7 +485,7 @@ def test_each_rank_of_several_writes_a_journal_of_the_same_run(tmp_path: Path, m
     other = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **said})
     for name, value in (said | {"RANK": "0", "LOCAL_RANK": "0"}).items():
         monkeypatch.setenv(name, value)
-    exec(RANK, {"home": tmp_path})  # the first rank is this process: loading PyTorch takes seconds
+    exec(RANK, {"home": str(tmp_path)})  # the first rank is this process: loading PyTorch takes seconds
     assert other.wait(120) == 0
     monkeypatch.undo()
     assert sorted(path.name for path in (tmp_path / "runs" / "both").glob("*.jsonl")) == ["main.jsonl", "rank-1.jsonl"]
@@ -493,6 +494,23 @@ def test_each_rank_of_several_writes_a_journal_of_the_same_run(tmp_path: Path, m
         assert len(ask(store, "SELECT ?e { ?e a provml:TrainingEpochExecution }")) == 4
         assert len(ask(store, "SELECT ?t { ?t a provml:TrainingExecution }")) == 2
         assert set(ask(store, "SELECT ?v { ?h prov:value ?v ; prov:wasDerivedFrom/rdfs:label 'world_size' }")) == {(2,)}
+        models = ask(store, "SELECT ?path ?by { ?m a provml:Model ; provlake:path ?path ; prov:wasGeneratedBy ?by }")
+        assert [path for path, _ in models] == [str(tmp_path / "net.pt")], "the first rank saves the model and tells it"
+
+
+def test_a_rank_that_is_not_the_first_saves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RANK", "1")
+    exec(RANK, {"home": str(tmp_path)})
+    assert not (tmp_path / "net.pt").exists()
+
+
+def test_what_is_no_optimizer_or_no_number_of_epochs_is_refused(tmp_path: Path):
+    network = torch.nn.Linear(2, 1)
+    with pytest.raises(provml.ProvmlError, match="optimizer takes optimizers of PyTorch"):
+        Capture("digits", network, network, home=tmp_path / "home")
+    assert not (tmp_path / "home").exists(), "no run was begun"
+    with Capture("digits", network, home=tmp_path / "home") as capture, pytest.raises(TypeError, match="epochs"):
+        next(capture.epochs("3"))
 
 
 def test_what_only_batches_were_told_is_the_epochs_as_their_mean(tmp_path: Path):

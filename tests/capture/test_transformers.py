@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask
+from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, digest_of
 from capture.digits import digits, rows
 from provml.recorder import Recorder
 
@@ -147,3 +147,46 @@ def test_what_is_logged_by_steps_is_of_the_batch(tmp_path: Path):
             prov:wasGeneratedBy/provml:sectionIndex ?b } ORDER BY ?b""")  # fmt: skip
         assert rows == [(5,)]
         assert len(ask(store, "SELECT ?b { ?b a provml:BatchExecution }")) == 5, "a batch is a step of the optimizer"
+
+
+def test_a_training_that_is_resumed_goes_on_from_its_checkpoint_in_the_right_epoch(tmp_path: Path):
+    by_steps = {"save_strategy": "steps", "save_steps": 15, "eval_strategy": "no"}
+    trainer(tmp_path, Network(), epochs=2, **by_steps).train()
+    held = tmp_path / "kept" / "checkpoint-15"  # of 10 steps an epoch
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        trainer(tmp_path, Network(), capture, epochs=3, save_strategy="no").train(resume_from_checkpoint=str(held))
+    with provml.open(tmp_path / "home") as store:
+        epochs = ask(store, "SELECT ?i { ?e a provml:TrainingEpochExecution ; provml:sectionIndex ?i } ORDER BY ?i")
+        assert epochs == [(2,), (3,)]
+        batches = ask(
+            store,
+            """SELECT ?i { ?e a provml:TrainingEpochExecution ; provml:sectionIndex 2 .
+               ?b a provml:BatchExecution ; provml:wasSectionOf ?e ; provml:sectionIndex ?i } ORDER BY ?i""",
+        )
+        assert [row[0] for row in batches] == [6, 7, 8, 9, 10]
+        used = ask(
+            store,
+            """SELECT ?path ?sha { ?t a provml:TrainingExecution ; prov:used ?m .
+               ?m a provml:Model ; provlake:path ?path ; provlake:sha256 ?sha }""",
+        )
+        assert used == [(str(held), digest_of(held))]
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self) -> Any:
+        return iter(Digits("training"))
+
+
+def test_epochs_that_nobody_can_know_are_left_out(tmp_path: Path):
+    more = {"eval_strategy": "no", "save_strategy": "no", "max_steps": 3}
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        one = trainer(tmp_path, Network(), capture, **more)
+        one.train_dataset = Stream()
+        one.train()
+    with provml.open(tmp_path / "home") as store:
+        found = ask(
+            store,
+            """SELECT ?name ?value { ?t a provml:TrainingExecution ; prov:used ?v . ?v prov:value ?value ;
+               provlake:wasDerivedFromAttribute/rdfs:label ?name FILTER(?name IN ("epochs", "steps")) }""",
+        )
+        assert found == [("steps", 3)]

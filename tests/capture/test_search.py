@@ -1,0 +1,157 @@
+"""Searches and passes of scikit-learn: what won, what was fitted before it, when, and from which model it went on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import provml
+from capture.contract import ask
+
+pytest.importorskip("sklearn", reason="scikit-learn is not installed; `pip install 'provml[sklearn]'`")
+
+from sklearn.base import BaseEstimator
+from sklearn.decomposition import PCA
+from sklearn.ensemble import VotingClassifier
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from capture.test_sklearn import X_TEST, Y_TEST, X, Y, captured, conforms, fit, home, used  # noqa: F401
+
+SLACK = 0.002
+"""How far two readings of the clocks may be apart, in seconds."""
+
+
+def candidates(store: Any, name: str) -> list[Any]:
+    found = ask(
+        store,
+        f"""SELECT ?value {{ ?s a provml:ValidationExecution ; prov:used ?v , ?n . ?v prov:value ?value ;
+            provlake:wasDerivedFromAttribute/rdfs:label "{name}" . ?n prov:value ?number ;
+            provlake:wasDerivedFromAttribute/rdfs:label "candidate" }} ORDER BY ?number""",
+    )
+    return [row[0] for row in found]
+
+
+def test_parameters_of_candidates_that_end_alike_are_told_whole(home: Path):  # noqa: F811
+    voting = VotingClassifier([("a", LogisticRegression(max_iter=50)), ("b", SVC())])
+    with captured(home) as capture:
+        fit(GridSearchCV(voting, {"a__C": [0.1, 1.0], "b__C": [5.0], "b__gamma": [0.1]}, cv=2), capture=capture)
+    with provml.open(home) as store:
+        assert candidates(store, "a__C") == [0.1, 1.0]
+        assert candidates(store, "b__C") == [5.0, 5.0]
+        assert candidates(store, "gamma") == [0.1, 0.1]
+        assert candidates(store, "C") == []
+
+
+def test_the_steps_of_the_best_pipeline_are_preparations_and_its_parameters_the_trainings(home: Path):  # noqa: F811
+    model = Pipeline([("scale", StandardScaler()), ("pca", PCA(random_state=0)), ("svc", SVC())])
+    search = GridSearchCV(model, {"pca__n_components": [2, 12], "svc__C": [1.0]}, cv=2)
+    with captured(home) as capture:
+        capture.fit(search, X, Y)
+    assert search.best_params_["pca__n_components"] == 12
+    with provml.open(home) as store:
+        prepared = ask(
+            store,
+            """SELECT DISTINCT ?label { ?t a provml:TrainingExecution ; (prov:used/prov:wasGeneratedBy)+ ?p .
+               ?p a provml:DataPreparationExecution ; provlake:wasDerivedFromDataTransformation/rdfs:label ?label }
+               ORDER BY ?label""",
+        )
+        assert [row[0] for row in prepared] == ["pca", "scale"]
+        assert used(store, "DataPreparationExecution")["n_components"] == 12
+        found = used(store)
+        assert (found["n_components"], found["C"], found["estimator"]) == (12, 1.0, "SVC")
+        assert (found["search_best_candidate"], found["search_best_score"]) == (2, pytest.approx(search.best_score_))
+        conforms(store)
+
+
+def test_a_search_that_fits_nothing_again_still_says_which_candidate_won(home: Path):  # noqa: F811
+    search = GridSearchCV(SVC(), {"C": [1e-4, 1.0]}, cv=2, refit=False)
+    with captured(home) as capture:
+        capture.fit(search, X, Y)
+    with provml.open(home) as store:
+        assert (used(store)["search_best_candidate"], used(store)["C"]) == (2, 1.0)
+
+
+def test_folds_and_epochs_that_are_told_afterwards_are_inside_the_time_of_their_stage(home: Path):  # noqa: F811
+    network = MLPClassifier((8,), max_iter=4, early_stopping=True, random_state=0)
+    with captured(home) as capture:
+        fit(GridSearchCV(network, {"alpha": [0.1, 0.2]}, cv=2), capture=capture)
+        fit(network, capture=capture)
+        capture.cross_validate(SVC(), X, Y, cv=2)
+    with provml.open(home) as store:
+        rows = ask(
+            store,
+            """SELECT ?section ?begin ?end ?from ?to { ?section provml:wasSectionOf ?stage ; prov:startedAtTime ?begin ;
+               prov:endedAtTime ?end . ?stage prov:startedAtTime ?from ; prov:endedAtTime ?to }""",
+        )
+        assert len(rows) >= 4 + 3 * 4 + 2
+        for section, begin, end, start, stop in rows:
+            assert (start - begin).total_seconds() < SLACK, f"{section} begins before its stage"
+            assert (end - stop).total_seconds() < SLACK, f"{section} ends after its stage"
+        seconds = ask(
+            store,
+            """SELECT ?own (SUM(?s) AS ?sum) { ?stage a provml:ValidationExecution ; provml:elapsedSeconds ?own .
+               ?f a provml:FoldExecution ; provml:wasSectionOf ?stage ; provml:elapsedSeconds ?s }
+               GROUP BY ?stage ?own""",
+        )
+        assert all(float(own) >= float(total) - SLACK for own, total in seconds)
+
+
+def test_passes_between_scores_and_after_a_fit_go_on_from_the_model_before(home: Path):  # noqa: F811
+    turns = SGDClassifier(random_state=0)
+    with captured(home) as capture:
+        for _ in range(2):
+            capture.partial_fit(turns, X, Y, classes=range(10))
+            capture.score(turns, X_TEST, Y_TEST)
+        fitted = capture.fit(SGDClassifier(random_state=0, max_iter=5, tol=None), X, Y)
+        capture.partial_fit(fitted, X, Y)
+    with provml.open(home) as store:
+        found = ask(
+            store,
+            """SELECT ?at ?by { ?t a provml:TrainingExecution ; prov:startedAtTime ?at .
+               OPTIONAL { ?t prov:used ?model . ?model a provml:Model ; prov:wasGeneratedBy ?by } } ORDER BY ?at""",
+        )
+        assert [by is not None for _, by in found] == [False, True, False, True]
+        conforms(store)
+
+
+class Asked(BaseEstimator):
+    """An estimator that knows how it was called."""
+
+    def fit(self, X: Any, *more: Any, **named: Any) -> Asked:  # noqa: N803
+        self.given = (*more, named)
+        return self
+
+    partial_fit = fit
+
+
+@pytest.mark.parametrize("verb", ["fit", "partial_fit"])
+def test_a_target_is_handed_on_as_it_was_given(home: Path, verb: str):  # noqa: F811
+    with captured(home) as capture:
+        for given, named in (((), {}), ((None,), {}), ((), {"y": None}), ((Y,), {})):
+            model = getattr(capture, verb)(Asked(), X, *given, **named)
+            assert len(model.given) == len(given) + 1
+            assert model.given[-1] == named
+
+
+def test_a_pipeline_that_ends_with_nothing_is_a_training_of_its_last_transformer(home: Path):  # noqa: F811
+    with captured(home) as capture:
+        capture.fit(make_pipeline(StandardScaler(), PCA(2), "passthrough"), X)
+    with provml.open(home) as store:
+        assert (used(store)["estimator"], used(store)["n_components"]) == ("PCA", 2)
+
+
+@pytest.mark.parametrize("verb", ["fit", "partial_fit"])
+def test_that_rows_had_weights_is_told(home: Path, verb: str):  # noqa: F811
+    with captured(home) as capture:
+        more = {"classes": range(10)} if verb == "partial_fit" else {}
+        getattr(capture, verb)(SGDClassifier(random_state=0), X, Y, sample_weight=np.ones(len(Y)), **more)
+    with provml.open(home) as store:
+        assert used(store)["sample_weight"] == f"ndarray of shape ({len(Y)},)"
