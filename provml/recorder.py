@@ -85,8 +85,7 @@ class Recorder:
     def _begin(self, first: event.Run, *, is_new: bool = False) -> None:
         """Begin to write this run's events in this process."""
         self.off = os.environ.get("PROVML_DISABLED", "").lower() not in ("", "0", "false", "no")
-        self._taken: dict[str, object] = {}
-        self._count: dict[str, int] = {}
+        self._taken, self._count = dict[str, object](), dict[str, int]()
         self._open: dict[Any, int] = {}
         self._git: threading.Thread | None = None
         self._writer: Writer | None = None

@@ -24,6 +24,8 @@ ROLES = {"training": "training", "validation": "validation", "evaluation": "test
 SHAPES = ("input_shape", "output_shape")
 P = ParamSpec("P")
 S = TypeVar("S", "Step", "Stage", "Epoch")
+Using = Iterable[Data] | Data
+Said = dict[str, Any]
 
 
 def verb(say: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
@@ -51,15 +53,7 @@ class Step:
     __slots__ = ("_began", "_closed", "_pid", "_refs", "_values", "at", "kind", "name", "run")
 
     def __init__(
-        self,
-        run: Recorder,
-        kind: str,
-        name: str,
-        using: Iterable[Data] | Data,
-        values: dict[str, Any],
-        by: str = "",
-        *,
-        ago: float = 0.0,
+        self, run: Recorder, kind: str, name: str, using: Using, values: Said, by: str = "", *, ago: float = 0.0
     ) -> None:
         self.run = run
         self.kind = kind
@@ -72,7 +66,7 @@ class Step:
         self._began = perf_counter() - ago
         self._begin(using, values, by, time() - ago)
 
-    def _begin(self, using: Iterable[Data] | Data, values: dict[str, Any], by: str, began: float) -> None:
+    def _begin(self, using: Using, values: dict[str, Any], by: str, began: float) -> None:
         run = self.run
         if run.off:
             return
@@ -115,7 +109,7 @@ class Step:
             self.run.tell(Parameter(self.at, kept))
 
     @verb
-    def says_more(self, using: Iterable[Data] | Data, values: dict[str, Any]) -> None:
+    def says_more(self, using: Using, values: dict[str, Any]) -> None:
         """Tell of data and parameters those that are not as they were told last."""
         new = [one for one in self.run.data_in(using) if one.ref not in self._refs]
         changed = {key: value for key, value in self.run.values(values).items() if self._values.get(key) != value}
@@ -170,8 +164,8 @@ class Stage(Step):
         run: Recorder,
         kind: str,
         name: str,
-        using: Iterable[Data] | Data,
-        values: dict[str, Any],
+        using: Using,
+        values: Said,
         by: str = "",
         *,
         of: Data | None = None,
@@ -390,7 +384,7 @@ class Epoch:
         told = not self.run.off and self.run.detail == "batch" and (index - 1) % self.run.every == 0
         return BatchNow(self, index, None, told)
 
-    def validation(self, *, using: Iterable[Data] | Data = (), **values: Any) -> Epoch:
+    def validation(self, *, using: Using = (), **values: Any) -> Epoch:
         """The validation twin of this epoch: a section of a validation stage of its own, which all epochs share."""
         stage = self.stage
         if stage._twin is None:
