@@ -131,6 +131,9 @@ class Capture(Recording, keras.callbacks.Callback):
             self._twin.measured(**{name: value for name, value in more.items() if name not in self._validated})
         section = self.open_epoch()
         self._see(mover.END)
+        is_inside = self._mover is not None and self._mover.is_inside
+        if is_inside and keras.backend.backend() == "tensorflow" and not _schedule(self._trained().optimizer):
+            self.look()
         self.close_epoch({n: v for n, v in logs.items() if not n.startswith("val_") and not n.startswith(RATE)})
         if section is not None:
             self._awaited = [(section, path) for path in files(self._checkpoints(), epoch, logs)]
