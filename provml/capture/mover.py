@@ -121,9 +121,9 @@ def rate(optimizer: Any) -> Any:
 def stamp(optimizer: Any) -> tuple[Any, Any]:
     """What holds a rate, and how often that was written: nothing for a schedule, which makes a new one each time.
 
-    PyTorch alone says it for next to nothing. TensorFlow takes longer to read a variable than a capture may, and JAX
-    has none while an epoch runs: there, what a hand sets in its middle does nothing.
+    PyTorch alone says it for next to nothing: TensorFlow takes longer to read a variable than a capture may, and JAX
+    to bring the state of a training back into its model.
     """
-    held = optimizer.learning_rate if keras.backend.backend() == "torch" else None
+    held = optimizer.learning_rate
     value = held.value if isinstance(held, keras.Variable) else None
     return value, getattr(value, "_version", None)

@@ -236,7 +236,6 @@ def test_who_set_a_rate_is_unknown_where_a_hand_and_a_scheduler_both_may_have(tm
         assert adaptations(store) == [(2, "learning_rate", 0.01, 0.005, "unknown")]
 
 
-@pytest.mark.skipif(keras.backend.backend() == "jax", reason="JAX keeps the rate of an epoch's begin through all of it")
 @pytest.mark.parametrize("first", [True, False])
 def test_a_change_in_the_middle_of_an_epoch_stands_at_that_epoch(tmp_path: Path, first: bool):
     with recorded(tmp_path, Hand("batch begin", 2, 0.005, batch=3), first=first) as store:
