@@ -144,6 +144,9 @@ class Capture(Recording, keras.callbacks.Callback):
             self._twin.measured(**{name: value for name, value in more.items() if name not in self._validated})
         section = self.open_epoch()
         self._see(mover.END)
+        is_inside = self._mover is not None and self._mover.is_inside
+        if is_inside and keras.backend.backend() != "torch" and not _schedule(self._trained().optimizer):
+            self.look()
         self.close_epoch({n: v for n, v in logs.items() if not n.startswith("val_") and not n.startswith(RATE)})
         if section is not None:
             self._awaited = [(section, path) for path in files(self._checkpoints(), epoch, logs)]
@@ -275,7 +278,8 @@ class Capture(Recording, keras.callbacks.Callback):
 
     def _stamped(self) -> list[tuple[Any, Any]]:
         """What holds each rate, and how often it was written, where it says so: cheaper than the rate itself."""
-        return [mover.stamp(one) for one in mover.optimizers(self._trained())]
+        is_cheap = keras.backend.backend() == "torch"
+        return [mover.stamp(one) for one in mover.optimizers(self._trained())] if is_cheap else []
 
     def _see(self, moment: str) -> None:
         if self._mover is not None:
@@ -287,7 +291,10 @@ class Capture(Recording, keras.callbacks.Callback):
 
     def _trained(self) -> Any:
         """The model of `fit`; another may be judged while it goes on."""
-        return self._fitted if self._fitted is not None else self.model
+        model = self._fitted if self._fitted is not None else self.model
+        if keras.backend.backend() == "jax":
+            model.jax_state_sync()  # as a callback's own model is: while an epoch runs, its state is elsewhere
+        return model
 
     def _why_stopped(self, last: int, logs: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
         """What stopped a training after an epoch: technique, reason and parameters."""

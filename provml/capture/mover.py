@@ -45,6 +45,8 @@ class Mover:
         self._at = beside.index(capture) if capture in beside else None
         self._rates = dict(rates)
         self._by: dict[str, Any] = {}
+        self.is_inside = False
+        """Whether a rate is known to have moved while the epoch that ends ran, and not only at its end."""
         self._plateaus = {id(one): Waiting.of(one) for one in self._of(keras.callbacks.ReduceLROnPlateau)}
 
     def by(self, name: str) -> Any:
@@ -53,10 +55,10 @@ class Mover:
 
     def see(self, moment: str, rates: Mapping[str, Any]) -> None:
         """The rates as they are at a moment: who moved those that have moved?"""
-        for name, new in rates.items():
-            old = self._rates.get(name, new)
-            if not is_same(old, new):
-                self._by[name] = self._who(moment, old, new)
+        moved = {name: new for name, new in rates.items() if not is_same(self._rates.get(name, new), new)}
+        by = {name: self._who(moment, self._rates[name], new) for name, new in moved.items()}
+        self.is_inside = moment == END and None in by.values() and not self._may_be_by_hand(END)
+        self._by |= by
         self._rates = dict(rates)
         self._plateaus = {id(one): Waiting.of(one) for one in self._of(keras.callbacks.ReduceLROnPlateau)}
 
@@ -117,7 +119,11 @@ def rate(optimizer: Any) -> Any:
 
 
 def stamp(optimizer: Any) -> tuple[Any, Any]:
-    """What holds a rate, and how often that was written; nothing for a schedule, which makes a new one each time."""
+    """What holds a rate, and how often that was written: nothing for a schedule, which makes a new one each time.
+
+    PyTorch alone says it for next to nothing: TensorFlow takes longer to read a variable than a capture may, and JAX
+    to bring the state of a training back into its model.
+    """
     held = optimizer.learning_rate
     value = held.value if isinstance(held, keras.Variable) else None
     return value, getattr(value, "_version", None)
