@@ -561,7 +561,7 @@ def test_a_model_that_nobody_trained_gives_no_rows(trainings: World):
 
 def test_what_a_run_made_itself_is_behind_its_model_and_no_later_step_that_made_the_same(tmp_path: Path):
     def prepare(run: Recorder, name: str, noise: float) -> Data:
-        raw = run.dataset(f"{name}'s raw data".encode(), name=f"raw of {name}", role="raw")
+        raw = run.dataset(f"{name}'s raw data".encode(), name=f"raw of {name}", role="raw", latitude=noise)
         return run.prepared(b"tiles", name="tiles", by=f"cut by {name}", using=raw, noise=noise)
 
     def train(run: Recorder, tiles: Data, weights: bytes) -> None:
@@ -581,6 +581,7 @@ def test_what_a_run_made_itself_is_behind_its_model_and_no_later_step_that_made_
         assert [step for (step,) in world.rows("b3", "name", model=model)] == steps
         noise = [value for (value,) in world.rows("l2", "value", model=model)]
         assert noise == [0.2 if name == "bob" else 0.1]
+        assert [value for (value,) in world.rows("l1", "latitude", model=model)] == noise
     tiles = f"urn:sha256:{sha256('tiles')}"
     assert {row[0] for row in world.rows("b5", "training", dataset=tiles)} == {f"{RUN}{n}/training" for n in behind}
 
