@@ -58,8 +58,7 @@ class Recorder:
         self.name, self.model = text(name), text(model) or text(name)
         self.detail, self.every, self.strict, self.validates = detail, every, strict, validate
         self.id = run or given or new_run_id()
-        self.home = Path(home or given_home or default_home())
-        self.rank = process.rank()
+        self.home, self.rank = Path(home or given_home or default_home()), process.rank()
         first = event.Run(
             v=event.VERSION,
             run=self.id,
