@@ -108,22 +108,39 @@ class Capture(Optimizing):
             except GeneratorExit:
                 self._left_at = perf_counter()  # by a break, or by an error: then this batch has no end
                 raise
-            self._end_batch()
+            batch, self.batch = self.batch, None
+            if batch is not None:
+                try:
+                    batch.done()
+                except Exception as error:
+                    self.run.fault(error)
 
-    @hook
     def measured(self, /, **values: Any) -> None:
         """Measures of the batch that is worked on, or else of the epoch."""
-        batch = self.batch if not self._left_at else None
-        section = batch or self.open_epoch() or self.trained
-        if section is not None:
-            section.measured(**values)
-        if batch is not None:
+        batch = self.batch
+        if batch is None or self._left_at:
+            self._measured(values)
+            return
+        try:  # said with every batch, so in as few steps as there may be
             for name, value in values.items():
-                number = value.item() if hasattr(value, "item") else value
+                number = value
+                if value.__class__ is torch.Tensor and not value.ndim:
+                    number = values[name] = value.item()
+                elif value.__class__ is not float and hasattr(value, "item") and not getattr(value, "ndim", 0):
+                    number = value.item()
                 if isinstance(number, (int, float)):
                     total, count = self._sums.get(name, (0.0, 0))
-                    self._sums[name] = (total + number, count + 1)
-        elif self._now is not None:
+                    self._sums[name] = total + number, count + 1
+            batch.measured(**values)
+        except Exception as error:
+            self.run.fault(error)
+
+    @hook
+    def _measured(self, values: dict[str, Any]) -> None:
+        section = self.open_epoch() or self.trained
+        if section is not None:
+            section.measured(**values)
+        if self._now is not None:
             self._now.told.update(values)
 
     @hook
@@ -252,10 +269,6 @@ class Capture(Optimizing):
             self.batch = None
 
     @hook
-    def _end_batch(self) -> None:
-        self.end_batch({})
-
-    @hook
     def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:
         if self.stage is not None:
             self.open_epoch()
@@ -269,14 +282,17 @@ class Capture(Optimizing):
 
     def _on_step(self, optimizer: Any, given: Any, named: Any) -> None:
         """Before an optimizer's step: what it is about to use is in force."""
-        self._look_at_step()
+        try:
+            if self._coming is not None:
+                self._look_at_step()
+            elif self.moved():
+                self.look()
+        except Exception as error:
+            self.run.fault(error)
 
     @hook
     def _look_at_step(self) -> None:
-        if self._coming is not None:
-            self.open_epoch()
-        elif self.moved():
-            self.look()
+        self.open_epoch()
 
 
 def _by_name(given: Any) -> dict[str, Any]:

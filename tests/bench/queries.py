@@ -1,12 +1,13 @@
 """Questions on an index of the disk, next to DuckDB over flat tables and to SPARQL that adds up batches, in one run.
 
-    python tests/bench/queries.py [--scale 0.01 0.1 1] [--repeat 15] [--keep FOLDER]
+    python tests/bench/queries.py [--scale 0.01 0.1 1] [--runs 200 2000] [--repeat 15] [--keep FOLDER]
 
 The data is that of `index.py`. Each question runs as bound SPARQL on the opened index, rows taken into Python; the
 first run, which warms the caches, is not counted, and the median of the others is shown, by wall and by CPU. l5, l6 and
 l7 are asked for the slices of one workflow of the eight, and `all` for those of all. The limit is DuckDB over tables of
 the same data, flat and in memory. The naive way is the paper's: it adds up batches, where the catalog reads what was
-rolled up when an epoch ended. Growth compares with the scale before. Nothing is asserted.
+rolled up when an epoch ended. Growth compares with the scale before. With `--runs` the questions are also asked of so
+many small runs, a twentieth of which are of one model. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,46 @@ def cases(store: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     return asked
 
 
+def record_many(home: Path, runs: int) -> None:
+    """Many small runs: twenty models, and preparations that several of them repeat."""
+    from provml.recorder import Recorder
+
+    for number in range(runs):
+        name = f"small-{number:05}"
+        with Recorder("small", home=home, model=f"net {number % 20}", strict=True, run=name) as run:
+            raw = run.dataset(f"raw {number % 50}".encode(), name="raw", role="raw")
+            with run.filter("gray", using=raw, filter_name="gray" if number % 2 else "color") as step:
+                clean = step.produced(f"clean {number % 100}".encode(), name="clean")
+            slices = {"first_slice": number % 500, "last_slice": number % 500 + 99}
+            tiles = run.prepared(f"tiles {number % 200}".encode(), by="tiling", using=clean, **slices)
+            settings = {"learning_rate": 0.001 * (number % 10 + 1), "dropout": 0.1 * (number % 5), "optimizer": "Adam"}
+            with run.training(using=tiles, **settings) as training:
+                training.layers([{"name": f"dense {depth}", "type": "Dense", "units": 64} for depth in range(5)])
+                for epoch in training.epochs(10):
+                    epoch.measured(loss=1.0 / (epoch.index + number % 7), accuracy=1.0 - 1.0 / (1 + epoch.index))
+                    with epoch.validation() as validation:
+                        validation.measured(loss=1.1 / epoch.index)
+                    if epoch.index == 5:
+                        training.adapted(learning_rate=0.0005, technique="step decay")
+                model = training.produced(f"weights {number}".encode())
+            with run.evaluation(of=model) as test:
+                test.measured(accuracy=0.5 + number * 7919 % 1000 / 2000)
+
+
+def cases_of_many(runs: int) -> dict[str, tuple[str, dict[str, Any]]]:
+    """What is asked of many small runs."""
+    number = runs // 2 - runs // 2 % 20 + 3
+    run, model = f"{RUN}small-{number:05}", {"model": "net 3"}
+    made = {"model": f"{run}/data/net%203"}
+    asked: dict[str, tuple[str, dict[str, Any]]] = {f"q{one}": (f"q{one}", model) for one in range(1, 9)}
+    asked["q1"], asked["q7"] = ("q1", {**model, "epoch": 5}), ("q7", {**model, "value": 0.3})
+    asked |= {f"h{one}": (f"h{one}", {**model, "run": run}) for one in range(1, 7)}
+    asked |= {"l1": ("l1", made), "l2": ("l2", made), "b3": ("b3", made)}
+    asked |= {one: (one, {"from": 100, "to": 220}) for one in ("l5", "l6", "l7")}
+    asked |= {one: (one, {}) for one in ("b8", "b9", "b10")}
+    return asked
+
+
 def data_of(run: str) -> str:
     """A query for the training set of a run."""
     return (
@@ -174,59 +216,83 @@ def _plain(node: Any) -> Any:
     return float(node.value) if kind == "double" else int(node.value) if kind == "integer" else node.value
 
 
-def opened(home: Path, scale: float) -> Any:
-    """The index of the data of one scale, made where it is not there."""
+def opened(home: Path, make: Callable[[Path], Any]) -> Any:
+    """The index of some data, which is made where it is not there."""
     import pyoxigraph as ox
 
     if not (home / "runs").is_dir():
-        record(home, scale)
+        make(home)
     load_journals(home)
     return ox.Store.read_only(str(home / "index" / "store"))
 
 
-def show(store: Any, scale: float, repeat: int, before: dict[str, float]) -> dict[str, float]:
-    """Print the figures of one scale; the CPU milliseconds of each question."""
+def show(
+    store: Any,
+    title: str,
+    asked: dict[str, tuple[str, dict[str, Any]]],
+    repeat: int,
+    before: dict[str, float],
+    beside: Callable[[str, float], list[str]] = lambda name, cpu: [],
+) -> dict[str, float]:
+    """Print the figures of one store; the CPU milliseconds of each question."""
     from provml.catalog import Catalog
 
     catalog = Catalog()
-    asked = cases(store)
-    dataset = asked["l4"][1]["dataset"]
-    tables = flat(store)
     took: dict[str, float] = {"triples": float(len(store))}
-    print(f"\nscale {scale:g}: {len(store):,} triples")
+    print(f"\n{title}: {len(store):,} triples")
     print(f"{'':8}{'rows':>7}{'wall ms':>10}{'CPU ms':>10}{'to reach':>10}{'growth':>8}  next to")
     for name, (question, values) in asked.items():
         text = catalog[question].bind(values)
         wall, cpu, rows = median(lambda text=text: list(store.query(text)), repeat)
         took[name] = cpu
         grown = f"{cpu / before[name]:.1f}" if name in before else ""
+        others = "; ".join(beside(name, cpu))
+        print(f"{name:8}{rows:7}{wall:10.2f}{cpu:10.2f}{TO_REACH.get(name, ''):>10}{grown:>8}  {others}")
+    if before:
+        print(f"triples  {took['triples'] / before['triples']:.1f} times those of the one before")
+    return took
+
+
+def limits(store: Any, asked: dict[str, tuple[str, dict[str, Any]]], repeat: int) -> Callable[[str, float], list[str]]:
+    """What DuckDB and the naive way take for a question, next to what it took."""
+    tables = flat(store)
+    dataset = asked["l4"][1]["dataset"]
+
+    def beside(name: str, cpu: float) -> list[str]:
+        found, (question, _) = [], asked[name]
         slices = ALL if name.endswith(" all") else ONE
-        beside = []
         if question in FLAT:
             sql = FLAT[question].replace("FROM AND", f"{slices['from']} AND").replace("<= TO", f"<= {slices['to']}")
             sql = sql.replace("DATASET", dataset)
-            limit = median(lambda sql=sql: tables.execute(sql).fetchall(), repeat)
-            beside.append(f"DuckDB {limit[1]:.1f} ms CPU ({limit[2]} rows): {cpu / limit[1]:.1f} times that")
+            limit = median(lambda: tables.execute(sql).fetchall(), repeat)
+            found.append(f"DuckDB {limit[1]:.1f} ms CPU ({limit[2]} rows): {cpu / limit[1]:.1f} times that")
         if name in NAIVE:
-            naive = median(lambda name=name: list(store.query(PREFIXES + NAIVE[name].replace("DATASET", dataset))), 1)
-            beside.append(f"naive {naive[1]:,.0f} ms CPU ({naive[2]} rows): {naive[1] / cpu:.0f} times slower")
-        print(f"{name:8}{rows:7}{wall:10.2f}{cpu:10.2f}{TO_REACH.get(name, ''):>10}{grown:>8}  {'; '.join(beside)}")
-    if before:
-        print(f"triples  {took['triples'] / before['triples']:.1f} times those of the scale before")
-    return took
+            naive = median(lambda: list(store.query(PREFIXES + NAIVE[name].replace("DATASET", dataset))), 1)
+            found.append(f"naive {naive[1]:,.0f} ms CPU ({naive[2]} rows): {naive[1] / cpu:.0f} times slower")
+        return found
+
+    return beside
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--scale", type=float, nargs="+", default=[0.01, 0.1])
+    parser.add_argument("--runs", type=int, nargs="*", default=[], help="ask also of so many small runs")
     parser.add_argument("--repeat", type=int, default=15)
     parser.add_argument("--keep", type=Path, help="a folder for the data, taken up again if it is there")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
+        kept = options.keep or Path(temporary)
         before: dict[str, float] = {}
         for scale in options.scale:
-            folder = (options.keep or Path(temporary)) / f"{scale:g}"
-            before = show(opened(folder / "home", scale), scale, options.repeat, before)
+            store = opened(kept / f"{scale:g}" / "home", partial(record, scale=scale))
+            asked = cases(store)
+            beside = limits(store, asked, options.repeat)
+            before = show(store, f"scale {scale:g}", asked, options.repeat, before, beside)
+        before = {}
+        for runs in options.runs:
+            store = opened(kept / f"{runs} runs" / "home", partial(record_many, runs=runs))
+            before = show(store, f"{runs} runs", cases_of_many(runs), options.repeat, before)
 
 
 if __name__ == "__main__":
