@@ -162,7 +162,7 @@ def cases_of_many(runs: int) -> dict[str, tuple[str, dict[str, Any]]]:
     """What is asked of many small runs."""
     number = runs // 2 - runs // 2 % 20 + 3
     run, model = f"{RUN}small-{number:05}", {"model": "net 3"}
-    made = {"model": f"{run}/data/net%203"}
+    made = {"model": f"{run}/data/net-3"}
     asked: dict[str, tuple[str, dict[str, Any]]] = {f"q{one}": (f"q{one}", model) for one in range(1, 9)}
     asked["q1"], asked["q7"] = ("q1", {**model, "epoch": 5}), ("q7", {**model, "value": 0.3})
     asked |= {f"h{one}": (f"h{one}", {**model, "run": run}) for one in range(1, 7)}
