@@ -434,7 +434,13 @@ def test_the_command_ends_a_query_at_its_limit(home: Path):
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send there")
 def test_the_user_who_loses_patience_leaves_no_process_behind(home: Path):
     command = [sys.executable, "-m", "provml", "query", ENDLESS, "--home", str(home), "--timeout", "600"]
-    asking = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    asking = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # who runs the tests may have it ignored
+    )
     child = wait_for(lambda: [pid for pid in descendants(asking.pid) if "apart.py" in command_of(pid)])
     asking.send_signal(signal.SIGINT)
     asking.communicate(timeout=60)
