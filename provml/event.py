@@ -7,11 +7,13 @@ and models are known by a reference that the recorder made. Values are plain JSO
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
 
-VERSION = 1
+VERSION = 2
+"""2 has `Batches`."""
 
 Value = bool | int | float | str | list[str]
 Values = dict[str, Value]
@@ -100,6 +102,18 @@ class Batch(Event):
     at: str
     t: Time
     s: float
+
+
+class Batches(Event):
+    """Batches of an epoch that ended one after the other, in columns, with what was measured of each; `told` is how
+    many the journal then holds in this way."""
+
+    at: str
+    index: list[int]
+    t: list[Time]
+    s: list[float]
+    values: dict[str, list[Value | None]] = {}
+    told: int = 0
 
 
 class Measured(Event):
@@ -212,6 +226,7 @@ AnyEvent = (
     | Begin
     | Done
     | Batch
+    | Batches
     | Measured
     | Data
     | Used
@@ -264,4 +279,25 @@ def decode(line: bytes) -> AnyEvent:
     event: AnyEvent = _decoder.decode(line)
     if event.__class__ is Run and not EARLIEST <= event.t <= LATEST:
         raise msgspec.ValidationError("a run cannot have begun at that time")  # a Run made up for a lost line has none
+    if isinstance(event, Batches):
+        columns: list[list[Any]] = [event.index, event.t, event.s, *event.values.values()]
+        if len({len(column) for column in columns}) > 1:
+            raise msgspec.ValidationError("the columns of the batches are not of one length")
     return event
+
+
+def each(what: AnyEvent, told: int = 0) -> Iterator[AnyEvent]:
+    """The event, or those that it puts together: measures and end of each of several batches, after so many."""
+    if not isinstance(what, Batches):
+        yield what
+        return
+    columns = [*what.values.items()]
+    known = told - (what.told - len(what.index))
+    for number, (index, t, s) in enumerate(zip(what.index, what.t, what.s, strict=True)):
+        if number < known:
+            continue
+        at = f"{what.at}/{index}"
+        held = {name: value for name, column in columns if (value := column[number]) is not None}
+        if held:
+            yield Measured(at, held)
+        yield Batch(at, t, s)

@@ -130,11 +130,10 @@ class MappedFile(WrittenFile):
 
     def _allocate(self, more: int) -> None:
         os.posix_fallocate(self._file, self.size, more)
-        mapped = mmap.mmap(self._file, self.size + more)
-        if self._map is not None:
-            self._map.close()
-        self._map = mapped
+        before, self._map = self._map, mmap.mmap(self._file, self.size + more)
         self.size += more
+        if before is not None:  # last, for an interrupt may come in between
+            before.close()
 
     def abandon(self) -> None:
         """Let go of the map and the file."""

@@ -98,7 +98,7 @@ class Recorder:
         self.home = absolute(self.home)
         self._writer = Writer(self.home / "runs" / self.id, first, strict=self.strict, is_new=is_new)
         self.id = self._writer.first.run
-        self.tell = self._writer.tell
+        self.tell, self.slate = self._writer.tell, self._writer.slate
         _begun(self)
 
     def _tell_environment(self) -> None:

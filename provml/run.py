@@ -129,6 +129,16 @@ def status_of(path: Path, first: event.Run | None, end: event.End | None) -> str
     return "KILLED" if first.host == here else "LOST"
 
 
+def is_written(path: Path) -> bool:
+    """Whether a process still writes a journal: any of a run's, not only the one that the run stands by."""
+    try:
+        return status_of(path, first_line(path), last_line(path)) == "RUNNING"
+    except FileNotFoundError:
+        return False
+    except OSError:  # another user's: a sign of life is all that can be seen of it
+        return silence(path) < SILENT_SECONDS
+
+
 def uptime() -> float:
     """For how many seconds this machine has been on; for ever where it does not say."""
     with contextlib.suppress(OSError, ValueError, IndexError):

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from provml import content
-from provml.batch import BatchNow
+from provml.batch import Batched
 from provml.content import Data, text
 from provml.event import Adapted, Begin, Done, Implementation, Layers, Measured, Parameter, Produced, Ran, Used, Values
 from provml.process import ending, instructions, raised_at
@@ -283,34 +283,20 @@ def model_name(run: Recorder, kind: str) -> str:
     return run.model if kind == "model" else ""
 
 
-class Epoch:
+class Epoch(Batched):
     """A section of a stage: an epoch, a fold, a round."""
 
-    __slots__ = (
-        "_began",
-        "_closed",
-        "_ended",
-        "_left",
-        "_left_at",
-        "_left_from",
-        "_pid",
-        "at",
-        "data",
-        "index",
-        "run",
-        "stage",
-    )
+    __slots__ = ("_began", "_closed", "_ended", "_left_from", "_pid", "data", "index", "stage")
 
     def __init__(self, stage: Stage, index: int, kind: str, during: str = "", ago: float = 0.0) -> None:
+        run = stage.run
+        super().__init__(run, f"{stage.at}/{index}")
         self.stage = stage
-        self.run = run = stage.run
         self.index = index
         self.data: Any = None
-        self.at = f"{stage.at}/{index}"
         self._closed = run.off
         self._pid = os.getpid()
-        self._left: BatchNow | None = None
-        self._ended = self._left_at = 0.0
+        self._ended = 0.0
         self._left_from: dict[int, int] = {}
         self._began = perf_counter() - ago
         if not run.off:
@@ -332,6 +318,7 @@ class Epoch:
         self._closed = True
         self.stage._open.pop(self, None)
         self._settle(error)
+        self.free()
         now = perf_counter()
         ended = self._ended or now
         self.run.tell(Done(self.at, time() - now + ended, ended - self._began, *ending(error)))
@@ -350,12 +337,6 @@ class Epoch:
                 return
         self.done()
 
-    def _settle(self, error: BaseException | None = None) -> None:
-        """A loop over batches was left in the middle: the last batch ended, unless by an error."""
-        left, self._left = self._left, None
-        if left is not None and error is None:
-            left.done(ago=perf_counter() - self._left_at)
-
     measured: Callable[..., None] = Step.measured
     used: Callable[..., None] = Step.used
 
@@ -363,26 +344,6 @@ class Epoch:
     def kind(self) -> str:
         """The kind of its stage, which gives data its role."""
         return self.stage.kind
-
-    def batches(self, loader: Iterable[Any], *, first: int = 1) -> Iterator[BatchNow]:
-        """The batches of a loader: `for batch in epoch.batches(loader):`, each with its `data`."""
-        run = self.run
-        told = not run.off and run.detail == "batch"
-        every = run.every
-        self._settle()
-        for index, data in enumerate(loader, first):
-            batch = BatchNow(self, index, data, told and (index - first) % every == 0)
-            try:
-                yield batch
-            except GeneratorExit:
-                self._left, self._left_at = batch, perf_counter()
-                raise
-            batch.done()
-
-    def batch(self, index: int) -> BatchNow:
-        """One batch, counted from 1 and ended by `done`; those that `detail` and `every` leave out are not told."""
-        told = not self.run.off and self.run.detail == "batch" and (index - 1) % self.run.every == 0
-        return BatchNow(self, index, None, told)
 
     def validation(self, *, using: Using = (), **values: Any) -> Epoch:
         """The validation twin of this epoch: a section of a validation stage of its own, which all epochs share."""

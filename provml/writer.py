@@ -15,7 +15,8 @@ import msgspec
 
 from provml import event, process
 from provml.event import encode, encode_bare
-from provml.journal import PATIENCE, WrittenFile, open_sink
+from provml.journal import PATIENCE, MappedFile, WrittenFile, open_sink
+from provml.slate import Slate
 
 SYNC_SECONDS = 1.0
 LAST_SECONDS = 5.0
@@ -55,6 +56,8 @@ class Writer:
         self._is_lost = False
         self._held: list[bytes] = []
         self._sink: WrittenFile | None = None
+        self._slate: Slate | None = None
+        self._may_slate = True
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
         self._dirty = self._forked = self._busy = False
@@ -108,9 +111,11 @@ class Writer:
 
     def _after_fork(self) -> None:
         """In a forked child: a journal of its own, begun when it first has something to say."""
-        sink, ended = self._sink, self._ended.is_set()
+        sink, slate, ended = self._sink, self._slate, self._ended.is_set()
         self._begin()
         self._forked = not ended
+        if slate is not None:
+            slate.drop()
         if ended:
             self._ended.set()
         if sink is not None:
@@ -153,6 +158,8 @@ class Writer:
     def tell(self, what: event.Event, last: bool = False) -> None:
         """Append one event; when this returns, the event outlives the process."""
         try:
+            if self._slate is not None:
+                self._slate.settle()
             try:
                 line = encode_bare(what) + b"\n"
             except UnicodeEncodeError:
@@ -173,6 +180,18 @@ class Writer:
                 self._catch_up()
         except Exception as error:
             self.fault(error)
+
+    def slate(self, at: str) -> Slate | None:
+        """The slate for the batches of a section, where the journal is mapped as well and no other section has it."""
+        with self.lock:
+            if self._forked:
+                self._reopen()
+            if self._slate is None and self._may_slate and isinstance(self._sink, MappedFile):
+                try:
+                    self._slate = Slate(self._sink, self.tell)
+                except OSError:  # no room: each batch is told by itself
+                    self._may_slate = False
+            return self._slate if self._slate is not None and self._slate.claim(at) else None
 
     def _catch_up(self) -> None:
         """Write what signal handlers said meanwhile, and raise what went wrong in the thread beside."""
@@ -298,12 +317,11 @@ class Writer:
             with self.lock:
                 if self._may_come:
                     self._open(self.first)
-            if self._sink is not None:
-                if self._sink.is_gone():
-                    self.fault(FileNotFoundError(f"{self._sink.path} was removed while it was written to"))
-                if self.faults:
-                    self.tell(event.Fault(self.faults, self._first_fault), last=True)
-                self.tell(last, last=True)
+            try:
+                if self._slate is not None:
+                    self._slate.close()
+            finally:
+                self._tell_end(last)
         finally:
             with self.lock:
                 sink, self._sink = self._sink, None
@@ -316,6 +334,14 @@ class Writer:
                 except OSError as error:
                     self._fault_later(error)
         self._raise_later()
+
+    def _tell_end(self, last: event.End) -> None:
+        if self._sink is not None:
+            if self._sink.is_gone():
+                self.fault(FileNotFoundError(f"{self._sink.path} was removed while it was written to"))
+            if self.faults:
+                self.tell(event.Fault(self.faults, self._first_fault), last=True)
+            self.tell(last, last=True)
 
 
 def new_run_id() -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from journals import told_in
 
 import provml
 from provml import event
@@ -45,7 +46,6 @@ from provml.compat.dfa_lib_python import (
 from provml.compat.dfa_lib_python import execution as execution_room
 from provml.errors import NoSuchTag, WrongType, WrongValue
 from provml.event import Adapted, Begin, Done, Implementation, Layers, Measured, Parameter, Produced, Ran
-from provml.journal import read_lines
 from provml.validation import validate
 from provml.validation.constraints import check
 
@@ -177,8 +177,7 @@ def in_python(program: str, *arguments: str, check: bool = True) -> subprocess.C
 
 def told(kind: type[Any], run: str = "*") -> list[Any]:
     paths = sorted(Path(".provml/runs").glob(f"{run}/*.jsonl"))
-    events = [event.decode(line) for path in paths for _, _, line in read_lines(path)]
-    return [what for what in events if isinstance(what, kind)]
+    return [what for path in paths for what in told_in(path) if isinstance(what, kind)]
 
 
 def rows(answer: Any) -> list[tuple[Any, ...]]:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from journals import told_in
 
 import provml
 from provml import event, process
 from provml.event import Batch, Begin, Done, End, Environment, Fault, Measured, Run
-from provml.journal import read_lines
 
 MODES = ["map", "write"]
 
@@ -36,7 +36,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def journals(run: str = "r", home: str | Path = ".provml") -> dict[str, list[event.AnyEvent]]:
     """The events of each journal of a run."""
     paths = sorted(Path(home, "runs", run).glob("*.jsonl"))
-    return {path.stem: [event.decode(line) for _, _, line in read_lines(path)] for path in paths}
+    return {path.stem: told_in(path) for path in paths}
 
 
 def of(kind: type[Any], run: str = "r", home: str | Path = ".provml") -> list[Any]:
@@ -519,7 +519,7 @@ def test_a_disk_that_fills_up_does_not_change_a_bit_of_the_training(mode: str, h
         said, log = finish(limit + TRAINING, str(place), PROVML_JOURNAL=mode)
         digest, faults = said.split()
         assert digest == wanted
-        assert int(faults) > 1000
+        assert int(faults) > (1000 if mode == "write" else 20), "batches may be told together"
         assert log.count("provml cannot record") == 1
         assert len(log.strip().splitlines()) == 1
         events = journals(home=place)["main"]

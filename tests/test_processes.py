@@ -16,7 +16,9 @@ from typing import Any
 
 import pyoxigraph as ox
 import pytest
+from journals import told_in
 
+from provml.event import Measured
 from provml.recorder import Recorder
 from provml.store import Store, progress
 from provml.store.index import Index
@@ -110,7 +112,7 @@ def test_a_writer_that_is_killed_is_told_as_killed_with_all_that_it_recorded(hom
         assert store.run("latest").status == "KILLED"
         assert store.query(status).rows == [("KILLED",)]
         (path,) = home.glob("runs/*/*.jsonl")
-        measured = path.read_bytes().count(b'{"e":"measured"')
+        measured = sum(isinstance(what, Measured) for what in told_in(path))
         assert store.query("SELECT (COUNT(?v) AS ?n) { ?v a provml:BatchEvaluation }")[0] == (measured,)
         assert store.query(BATCHES)[0] == (measured,)
         assert store.sync() == 0

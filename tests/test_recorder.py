@@ -26,12 +26,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from journals import told_in
 
 import provml
 from provml import content, event
 from provml.content import jsonable
 from provml.event import Adapted, Batch, Begin, Done, End, Environment, Fault, Measured, Parameter, Produced, Run, Used
-from provml.journal import read_lines
 from provml.lift import artifact
 from provml.rdf.exact import decode_value
 from provml.recorder import Recorder
@@ -53,7 +53,7 @@ def record(name: str = "flowers", **settings: Any) -> Recorder:
 def told(run: Recorder | str, home: str = ".provml") -> list[event.AnyEvent]:
     """All events of a run, journal after journal."""
     folder = Path(home, "runs", run if isinstance(run, str) else run.id)
-    return [event.decode(line) for path in sorted(folder.glob("*.jsonl")) for _, _, line in read_lines(path)]
+    return [what for path in sorted(folder.glob("*.jsonl")) for what in told_in(path)]
 
 
 def of(kind: type[Any], run: Recorder | str) -> list[Any]:

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from journals import told_in
 
 import provml
 from provml import event
 from provml.content import Data
 from provml.event import Begin, Done, Produced
-from provml.journal import read_lines
 from provml.recorder import Recorder
 from provml.sections import Step
 
@@ -36,8 +36,8 @@ def run() -> Iterator[Recorder]:
 
 
 def of(kind: type[Any], run: Recorder) -> list[Any]:
-    lines = [line for path in sorted(Path(".provml/runs", run.id).glob("*.jsonl")) for _, _, line in read_lines(path)]
-    return [what for what in map(event.decode, lines) if isinstance(what, kind)]
+    paths = sorted(Path(".provml/runs", run.id).glob("*.jsonl"))
+    return [what for path in paths for what in told_in(path) if isinstance(what, kind)]
 
 
 def written(name: str, text: str = "1,2\n") -> Path:

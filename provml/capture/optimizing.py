@@ -39,6 +39,11 @@ class Optimizing(Recording):
         """Whether a hyperparameter of an optimizer may be other than at the last look: a step asks this each time."""
         return self.watches_batches and (self._glance is None or self._glance.is_other())
 
+    def expect_epoch(self, index: int) -> None:
+        """An epoch begins, and is told when there is something to tell of it."""
+        super().expect_epoch(index)
+        self._glance = None
+
     def look(self, *, during: int | None = None) -> None:
         """Tell what has changed, and remember how the optimizers and their schedulers stand."""
         super().look(during=during)

@@ -102,7 +102,10 @@ class Capture(Optimizing):
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """The batches of a loader, just as it gives them; `measured` is of the batch while its turn lasts."""
         for index, data in enumerate(loader, 1):
-            self._begin_batch(index)
+            if self.epoch is None or self._coming is not None or self._left_at:
+                self._begin_batch(index)
+            else:  # as in `begin_batch`; adaptations are looked for at each step
+                self.batch = self.epoch.batch(index)
             try:
                 yield data
             except GeneratorExit:
@@ -114,6 +117,8 @@ class Capture(Optimizing):
                     batch.done()
                 except Exception as error:
                     self.run.fault(error)
+        if self.epoch is not None:
+            self.epoch.free()  # its validation may want the slate
 
     def measured(self, /, **values: Any) -> None:
         """Measures of the batch that is worked on, or else of the epoch."""
@@ -283,16 +288,18 @@ class Capture(Optimizing):
     def _on_step(self, optimizer: Any, given: Any, named: Any) -> None:
         """Before an optimizer's step: what it is about to use is in force."""
         try:
-            if self._coming is not None:
+            glance = self._glance
+            if glance is None or glance.is_other():
                 self._look_at_step()
-            elif self.moved():
-                self.look()
         except Exception as error:
             self.run.fault(error)
 
     @hook
     def _look_at_step(self) -> None:
-        self.open_epoch()
+        if self._coming is not None:
+            self.open_epoch()
+        elif self.moved():
+            self.look()
 
 
 def _by_name(given: Any) -> dict[str, Any]:

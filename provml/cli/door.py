@@ -123,18 +123,25 @@ def bar(label: str, events: int) -> Iterator[Callable[[int], None] | None]:
 
 
 def unread(home: Path, *, anew: bool = False) -> int:
-    """How many lines of the journals the index has not read yet; all of them where it is made `anew`."""
+    """How many events of the journals the index has not read yet; all of them where it is made `anew`."""
     from provml.store.progress import Progress, read
 
     known = Progress() if anew else read(home / "index" / "progress")
-    lines = 0
+    events = 0
     for path in (home / "runs").glob("*/*.jsonl"):
         journal = known.journals.get(path.relative_to(home).as_posix())
         with contextlib.suppress(OSError), path.open("rb") as file:
             file.seek(journal.offset if journal else 0)
-            while block := file.read(1 << 20):
-                lines += block.count(b"\n")
-    return lines
+            events += sum(_events(line) for line in file if line.endswith(b"\n"))
+    return events
+
+
+def _events(line: bytes) -> int:
+    """How many events a line tells, without its being read."""
+    if not line.startswith(b'{"e":"batches"'):
+        return 1
+    batches = line[: line.find(b"]")].count(b",") - 1
+    return batches * 2 if b'"values"' in line else batches
 
 
 def put(answer: Answer, form: str, nothing: str = "") -> None:

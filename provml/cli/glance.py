@@ -11,6 +11,7 @@ from provml import event
 from provml.errors import BrokenFile
 from provml.journal import read_lines
 from provml.run import journals_of, leader, status_of
+from provml.slate import unwritten
 
 
 class Tail:
@@ -24,7 +25,10 @@ class Tail:
         self.fault: event.Fault | None = None
         self.damaged: list[tuple[int, str]] = []
         self.seen = 0.0
+        self.told = 0
         self._offset = 0
+        self._batches = 0
+        self._is_whole = False
 
     def events(self) -> Iterator[tuple[float, event.AnyEvent]]:
         """The events since the last time, each with when it was: where a line does not say, as the one before it."""
@@ -38,7 +42,7 @@ class Tail:
                 self.damaged.append(refused)
 
     def _events(self) -> Iterator[tuple[float, event.AnyEvent]]:
-        for end, number, line in read_lines(self.path, self._offset, self.number):
+        for end, number, line in self._lines():
             self._offset, self.number = end, number
             try:
                 what = event.decode(line)
@@ -54,8 +58,24 @@ class Tail:
                 self.end = what
             elif isinstance(what, event.Fault):
                 self.fault = what
-            self.seen = getattr(what, "t", self.seen)
-            yield self.seen, what
+            for one in event.each(what, self._batches):
+                self.seen = getattr(one, "t", self.seen)
+                self.told += 1
+                yield self.seen, one
+            if isinstance(what, event.Batches):
+                self._batches = max(self._batches, what.told)
+
+    def _lines(self) -> Iterator[tuple[int, int, bytes]]:
+        """The lines since the last time, and what stands on its slate."""
+        yield from read_lines(self.path, self._offset, self.number)
+        if self.end is not None or self._is_whole:
+            return
+        is_over = self.status != "RUNNING"
+        if is_over:
+            yield from read_lines(self.path, self._offset, self.number)  # what came in between
+            self._is_whole = True
+        for line in unwritten(self.path, self._batches, is_over=is_over):
+            yield self._offset, self.number, line
 
     @property
     def status(self) -> str:

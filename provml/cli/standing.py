@@ -25,7 +25,7 @@ class Standing:
         self.end = main.end if main else None
         self.status = glance.status
         self.seen = max((tail.seen for tail in glance.tails), default=0.0)
-        self.events = sum(tail.number for tail in glance.tails)
+        self.events = sum(tail.told for tail in glance.tails)
         self.damaged = sum(len(tail.damaged) for tail in glance.tails)
         told = [tail.fault for tail in glance.tails if tail.fault is not None]
         self.faults = sum(fault.count for fault in told)
@@ -76,7 +76,7 @@ class Standing:
                 tail.first.pid if tail.first else None,
                 tail.first.rank if tail.first else None,
                 tail.status,
-                tail.number,
+                tail.told,
                 tail.fault.count if tail.fault else 0,
                 len(tail.damaged),
             )

@@ -47,7 +47,8 @@ def validated(journal: Path) -> Report:
     lifter, store, last = Lifter(casts=True), ox.Store(), None
     for _, number, line in read_lines(journal):
         what = event.decode(line)
-        lifter.feed(what)
+        for one in event.each(what):
+            lifter.feed(one)
         last = what if isinstance(what, event.End) else last
         if number % 5000 == 0:
             store.bulk_load(lifter.written(), format=ox.RdfFormat.N_TRIPLES, lenient=True)

@@ -10,7 +10,7 @@ import pyoxigraph as ox
 
 from provml import rdf, resources
 from provml.errors import BrokenFile
-from provml.run import journals_of
+from provml.run import is_written, journals_of
 from provml.store.index import ONTOLOGY
 from provml.store.kin import Eldest
 from provml.store.progress import Journal
@@ -80,7 +80,7 @@ def of_run(store: Store, run_id: str) -> ox.Store:
     info = store.run(run_id)
     held, eldest = ox.Store(), Eldest()
     for path in journals_of(store.home / "runs" / info.id):
-        for _, text in lifted(path.name, path, Journal(), eldest):
+        for _, text in lifted(path.name, path, Journal(), eldest, is_over=not is_written(path)):
             held.bulk_load(text, format=ox.RdfFormat.N_TRIPLES, lenient=True)
     journals = runs_of(store.index.progress)[info.id]
     held.load(as_ntriples(journals, *standing(store.home, journals)), format=ox.RdfFormat.N_TRIPLES)

@@ -236,7 +236,7 @@ class Store:
             seconds=max(end.t - began, 0.0) if end is not None and began else None,
             error=": ".join(end.error) if end is not None else "",
             writers=len(journals),
-            events=sum(journal.number for _, journal in journals),
+            events=sum(journal.events for _, journal in journals),
         )
 
     def run(self, run_id: str) -> RunInfo:

@@ -11,8 +11,8 @@ from provml.journal import read_lines
 from provml.lift import Kin, Lifter, State
 
 FIRST_WORDS = 1 << 16
-SKIPPED = (b'{"e":"batch"', b'{"e":"measured"')
-"""Lines that leave nothing that another journal could need."""
+SKIPPED = (b'{"e":"batch', b'{"e":"measured"')
+"""Lines that leave nothing that another journal could need: of a batch, of batches, of measures."""
 
 
 class Eldest:

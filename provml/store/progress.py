@@ -27,12 +27,15 @@ class Problem(msgspec.Struct, frozen=True):
 class Journal(msgspec.Struct):
     """One journal file, as far as it is read.
 
-    `elder` is the journal of its run by whose words it is lifted, if there is one. `left` is how the file looked when
-    it was read to its end: to a last event, or after its writer was gone or silent.
+    `events` is how many were lifted, and `told` how many batches that were told together: those on a writer's slate are
+    lifted before it writes them. `elder` is the journal of its run by whose words it is lifted, if there is one. `left`
+    is how the file looked when it was read to its end: to a last event, or after its writer was gone or silent.
     """
 
     offset: int = 0
     number: int = 0
+    events: int = 0
+    told: int = 0
     state: State = msgspec.field(default_factory=State)
     elder: str = ""
     end: event.End | None = None
@@ -61,7 +64,7 @@ class Journal(msgspec.Struct):
 
     def restart(self) -> None:
         """Forget all, to be read from the beginning."""
-        self.offset = self.number = 0
+        self.offset = self.number = self.events = self.told = 0
         self.state, self.end, self.left = State(), None, None
 
 

@@ -11,6 +11,7 @@ from provml import event
 from provml.journal import read_lines
 from provml.lift import Lifter
 from provml.run import SILENT_SECONDS, first_line, is_gone, is_main, status_of
+from provml.slate import unwritten
 from provml.store.kin import Eldest, Siblings
 from provml.store.pace import Pace
 from provml.store.progress import Journal
@@ -26,10 +27,10 @@ def news(key: str, path: Path, journal: Journal, eldest: Eldest) -> Iterator[tup
             return
         journal.forgive()
         was_over = _is_over(path, journal)
-        yield from lifted(key, path, journal, eldest)
+        yield from lifted(key, path, journal, eldest, is_over=was_over)
         if not was_over and _is_over(path, journal):
             was_over, looks = True, _looks(path)
-            yield from lifted(key, path, journal, eldest)  # what came in between
+            yield from lifted(key, path, journal, eldest, is_over=True)  # what came in between
         if was_over:
             journal.rest(looks)
     except FileNotFoundError:  # removed just now: the next sync makes the index anew
@@ -81,28 +82,36 @@ def _looks(path: Path) -> tuple[int, int]:
     return known.st_size, known.st_mtime_ns
 
 
-def lifted(key: str, path: Path, journal: Journal, eldest: Eldest) -> Iterator[tuple[int, bytes]]:
+def lifted(
+    key: str, path: Path, journal: Journal, eldest: Eldest, *, is_over: bool = False
+) -> Iterator[tuple[int, bytes]]:
     """The new events of one journal, as N-Triples, some thousands of events at a time.
 
-    At each yield `journal` stands at the end of what was given.
+    At each yield `journal` stands at the end of what was given. Batches that stand on a slate are among it.
     """
     if not journal.offset:
         elder = eldest.of(path.parent)
         journal.elder = elder[0].stem if elder is not None and elder[0] != path else ""
     lifter = Lifter(journal.state, Siblings(path, eldest), casts=True)
     count = 0
-    lines = _Lines(path, journal)
+    lines = _Lines(path, journal, is_over=is_over)
     for end, number, line in lines:
+        before = count
         try:
             what = event.decode(line)
             if isinstance(what, event.Run) and what.v > event.VERSION:
                 reason = f"it is of version {what.v}, newer than this provml reads ({event.VERSION}); upgrade provml"
                 journal.refuse(key, reason)
                 return
-            lifter.feed(what)
+            for one in event.each(what, journal.told):
+                count += 1
+                lifter.feed(one)
             if isinstance(what, event.End):
                 journal.end = what
+            elif isinstance(what, event.Batches):
+                journal.told = max(journal.told, what.told)
         except Exception as error:
+            count = max(count, before + 1)
             lifter.complaints.append(f"{type(error).__name__}: {error}")
         if number == 1:
             journal.problems.clear()
@@ -111,8 +120,8 @@ def lifted(key: str, path: Path, journal: Journal, eldest: Eldest) -> Iterator[t
                 journal.complain(key, number, complaint)
             lifter.complaints.clear()
         journal.offset, journal.number = end, number
-        count += 1
-        if count == AT_A_TIME:
+        journal.events += count - before
+        if count >= AT_A_TIME:
             yield count, lifter.written()
             count = 0
     if count:
@@ -124,13 +133,18 @@ def lifted(key: str, path: Path, journal: Journal, eldest: Eldest) -> Iterator[t
 class _Lines:
     """The lines after where a journal stands, as far as they can be read; what failed is for later."""
 
-    def __init__(self, path: Path, journal: Journal) -> None:
+    def __init__(self, path: Path, journal: Journal, *, is_over: bool) -> None:
         self.failed: OSError | None = None
-        self._lines = _lines(path, journal)
+        self._path = path
+        self._journal = journal
+        self._is_over = is_over
 
     def __iter__(self) -> Iterator[tuple[int, int, bytes]]:
         try:
-            yield from self._lines
+            yield from _lines(self._path, self._journal)
+            if self._journal.end is None:
+                for line in unwritten(self._path, self._journal.told, is_over=self._is_over):
+                    yield self._journal.offset, self._journal.number, line
         except OSError as error:  # what came before it is lifted, and has to be given first
             self.failed = error
 

@@ -8,8 +8,12 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
+
+from provml import event
 from provml.errors import BrokenFile
-from provml.run import SILENT_SECONDS, first_line, journals, journals_of, last_line, silence, status_of
+from provml.run import is_written, journals, journals_of
+from provml.slate import unwritten
 from provml.store.adding import Added
 from provml.store.kin import Eldest
 from provml.store.progress import Journal, Problem
@@ -41,7 +45,7 @@ def remove(home: Path, run_ids: Iterable[str]) -> None:
     """Remove runs, each in one step, so that no half of one is left; none of them where one still goes on."""
     folders = [home / "runs" / run_id for run_id in run_ids]
     for folder in folders:
-        writing = [path for path in journals_of(folder) if _is_written(path)]
+        writing = [path for path in journals_of(folder) if is_written(path)]
         if writing:
             what = "the run still goes on" if len(writing) == 1 else f"{len(writing)} processes still write it"
             raise BrokenFile(what, "Stop it first.", file=f"{folder.name}/{writing[0].name}")
@@ -49,16 +53,6 @@ def remove(home: Path, run_ids: Iterable[str]) -> None:
         away = home / f"removed-{uuid.uuid4().hex[:8]}"
         folder.rename(away)
         shutil.rmtree(away)
-
-
-def _is_written(path: Path) -> bool:
-    """Whether a process still writes a journal: any of a run's, not only the one that the run stands by."""
-    try:
-        return status_of(path, first_line(path), last_line(path)) == "RUNNING"
-    except FileNotFoundError:
-        return False
-    except OSError:  # another user's: a sign of life is all that can be seen of it
-        return silence(path) < SILENT_SECONDS
 
 
 def backup(home: Path, target: Path) -> None:
@@ -96,7 +90,20 @@ def _copy_lines(path: Path, copy: Path) -> None:
     copy.parent.mkdir(parents=True, exist_ok=True)
     try:
         with copy.open("wb") as file:
-            file.writelines(line + b"\n" for _, _, line in whole_lines(path))
+            is_over, told = not is_written(path), 0
+            for _, _, line in whole_lines(path):
+                file.write(line + b"\n")
+                told = max(told, _told(line))
+            file.writelines(line + b"\n" for line in unwritten(path, told, is_over=is_over))
         shutil.copystat(path, copy)
     except FileNotFoundError:  # its run was removed just now
         copy.unlink(missing_ok=True)
+
+
+def _told(line: bytes) -> int:
+    """How many batches a journal tells together, by a line of it."""
+    if line.startswith(b'{"e":"batches"'):
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a damaged line is copied as it is
+            what = event.decode(line)
+            return what.told if isinstance(what, event.Batches) else 0
+    return 0

@@ -1,0 +1,296 @@
+"""A slate: the latest batches of an epoch as bare numbers in a small mapped file, until they are told as one event.
+
+Inside a training, all that it takes to tell a line has left the processor's caches, and telling takes ten times as long
+as by itself. A few numbers in a page take a third of that and outlive the process just as well: what stands on the
+slate of a writer that was killed is read from there. See docs/decisions/slate.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import get_ident
+from time import perf_counter
+
+import msgspec
+
+from provml import event
+from provml.content import jsonable
+from provml.event import Batches, Measured, Value, Values
+from provml.journal import MappedFile
+
+HEAD = 256
+"""So many numbers come before the rows: how often the slate was begun anew (0: it is just being), how many rows were
+told before these, the length of a text, and the text: whose batches they are and what of them was measured."""
+TEXT = 3
+WIDTH = 12
+INDEX, ENDED, SECONDS, TOLD, VALUES = range(5)
+"""The columns of a row. Bits of `TOLD` say which of the values after it were measured, and which of them are whole."""
+MOST = WIDTH - VALUES
+WHOLE = 1 << MOST
+ROWS = 64
+END = HEAD + ROWS * WIDTH
+BYTES = 8
+LARGEST = 2**53
+"""Up to here, a double holds every whole number."""
+FOLD_SECONDS = 1.0
+"""After about so long a batch that ended is told, for whoever looks on."""
+GONE = memoryview(bytearray(BYTES)).cast("d")
+GONE.release()
+
+
+class Head(msgspec.Struct):
+    """Whose batches stand on a slate, and what of them was measured."""
+
+    at: str
+    names: list[str]
+
+
+class Slate:
+    """Batches of the one epoch that has it now, one after the other: at most the last of them has not ended.
+
+    Its thread alone writes rows. A signal's handler in that thread may tell something and so have rows told in the
+    middle of anything here; a row that is being written has not ended, and stays where it is.
+    """
+
+    __slots__ = (
+        "_before", "_begun", "_due", "_folded", "_map", "_names", "_new", "_next", "_open", "_sink", "_tell", "_tells",
+        "_thread", "_view", "at", "path",
+    )  # fmt: skip
+
+    def __init__(self, sink: MappedFile, tell: Callable[[event.Event], None]) -> None:
+        self.at = ""
+        self.path = beside(sink.path)
+        self._sink, self._tell = sink, tell
+        self._names: dict[str, int] = {}
+        self._new: list[str] = []
+        self._before = self._begun = self._thread = 0
+        self._open: object = None
+        self._tells = False
+        self._folded = self._next = HEAD
+        self._due = 0.0
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            os.posix_fallocate(file, 0, END * BYTES)
+            self._map = mmap.mmap(file, END * BYTES)
+        except BaseException:
+            self.path.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(file)
+        self._view = memoryview(self._map).cast("d")
+
+    def claim(self, at: str) -> bool:
+        """Have it for the batches of this epoch; whether it could be had."""
+        if not self.at:
+            self.at, self._thread = at, get_ident()
+            if not self._start():
+                self.at = ""
+        return self.at == at
+
+    def _start(self) -> bool:
+        """Begin with no rows, when all were told; whether that was possible."""
+        names = [*self._names, *self._new][:MOST]
+        self._new = []
+        try:
+            head = msgspec.json.encode(Head(self.at, names))
+        except UnicodeEncodeError:
+            return False
+        if len(head) > (HEAD - TEXT) * BYTES:
+            return False
+        view = self._view
+        view[0] = 0.0  # what is written now does not count before all of it is
+        self._before += (self._folded - HEAD) // WIDTH
+        self._names = {name: number for number, name in enumerate(names)}
+        self._folded = self._next = HEAD
+        view[1], view[2] = self._before, len(head)
+        self._map[TEXT * BYTES :] = head + bytes((END - TEXT) * BYTES - len(head))
+        self._begun += 1
+        view[0] = self._begun
+        self._due = perf_counter() + FOLD_SECONDS
+        return True
+
+    # ---- a row, from its first number to its last; ValueError where its batch has it no more
+
+    def begin(self, batch: object, index: int) -> int:
+        """The row of a batch that begins; 0 where it has none: in another thread, or before the last one has ended."""
+        row = self._next
+        if self._open is not None or index > LARGEST or get_ident() != self._thread:
+            return 0
+        if row == END or self._new:
+            self.fold()
+            if not self._start():
+                return 0
+            row = HEAD
+        self._view[row] = index
+        self._open = batch
+        self._next = row + WIDTH
+        return row
+
+    def measured(self, batch: object, row: int, values: Values) -> bool:
+        """Take measures down; whether all of them could be."""
+        if self._open is not batch:
+            raise ValueError("the row is another's")
+        view, names = self._view, self._names
+        told = int(view[row + TOLD])
+        for name, value in values.items():
+            number = names.get(name)
+            if number is None:
+                if len(names) < MOST:
+                    self._new = [one for one in values if one not in names]
+                return False
+            bit = 1 << number
+            if told & bit:
+                return False
+            if value.__class__ is int and -LARGEST < value < LARGEST:
+                bit |= WHOLE << number
+            elif value.__class__ is not float:
+                return False
+            view[row + VALUES + number] = value
+            told |= bit
+        view[row + TOLD] = told
+        return True
+
+    def end(self, batch: object, row: int, ended: float, seconds: float, now: float) -> None:
+        """The batch of a row ended."""
+        if self._open is not batch:
+            raise ValueError("the row is another's")
+        view = self._view
+        view[row + SECONDS] = seconds
+        view[row + ENDED] = ended
+        self._open = None
+        if now > self._due:
+            self.fold()
+
+    # ---- telling
+
+    def is_mine(self) -> bool:
+        """Whether this thread writes its rows."""
+        return self._thread == get_ident()
+
+    def settle(self) -> None:
+        """Tell what has to come before an event that this thread tells now."""
+        if self.at and not self._tells and self.is_mine():
+            self.fold()
+            self._spill()
+
+    def fold(self) -> None:
+        """Tell the batches that have ended, as one event."""
+        first, last = self._folded, self._next if self._open is None else self._next - WIDTH
+        self._folded = last  # at once, for a signal's handler may come here as well
+        written, self._tells = self._sink.end, True
+        try:
+            self._due = perf_counter() + FOLD_SECONDS
+            if first < last:
+                rows = self._view[first:last].tolist()
+                self._tell(_batches(self.at, [*self._names], rows, self._before + (last - HEAD) // WIDTH))
+        except BaseException:
+            if self._sink.end == written:
+                self._folded = first
+            raise
+        finally:
+            self._tells = False
+
+    def free(self) -> None:
+        """Tell all that stands on it, and leave it to whoever wants it next."""
+        self.fold()
+        self._spill()
+        self._folded, self._open, self._thread = self._next, None, 0
+        self.at = ""  # last, for another thread may have it from then on
+
+    def _spill(self) -> None:
+        """Tell what was measured of the batch that has not ended, after all others were told."""
+        row = self._folded
+        if self._open is None:
+            return
+        numbers = self._view[row : row + WIDTH].tolist()
+        if numbers[TOLD]:
+            self._tells = True
+            try:
+                self._tell(_measured(self.at, [*self._names], numbers))
+                self._view[row + TOLD] = 0.0
+            finally:
+                self._tells = False
+
+    # ---- its end
+
+    def close(self) -> None:
+        """Tell all that stands on it, and remove it."""
+        try:
+            if self.at:
+                self.free()
+        finally:
+            self.drop()
+            self.path.unlink(missing_ok=True)
+
+    def drop(self) -> None:
+        """Let go of it and leave it as it is, for it belongs to the process that forked this one."""
+        view, self._view = self._view, GONE
+        self.at, self._open, self._thread = "", None, 0
+        with contextlib.suppress(BufferError):
+            view.release()
+            self._map.close()
+
+
+def beside(journal: Path) -> Path:
+    """Where the slate of a journal's writer is."""
+    return journal.with_suffix(".slate")
+
+
+def unwritten(journal: Path, told: int, *, is_over: bool) -> list[bytes]:
+    """The lines that are missing at the end of a journal that tells so many rows: the others that stand on its slate.
+
+    A batch that has not ended is told as far as it is known where its writer `is_over`, and else not yet.
+    """
+    try:
+        with beside(journal).open("rb", buffering=0) as file:
+            held = file.read(END * BYTES)
+            file.seek(0)
+            if file.read(BYTES) != held[:BYTES]:  # it was begun anew meanwhile
+                return []
+        view = memoryview(held).cast("d")
+        before, length = int(view[1]), int(view[2])
+        head = msgspec.json.decode(held[TEXT * BYTES :][:length], type=Head)
+        rows = view[HEAD:END].tolist()
+    except (OSError, ValueError, OverflowError, IndexError, TypeError, msgspec.MsgspecError):  # none, or damaged
+        return []
+    if not view[0] or before > told:  # what comes before these is in the journal by now
+        return []
+    ended = next((at for at in range(0, len(rows), WIDTH) if not rows[at + ENDED]), len(rows))
+    first = (told - before) * WIDTH
+    missing: list[event.Event] = []
+    if first < ended:
+        missing.append(_batches(head.at, head.names, rows[first:ended], before + ended // WIDTH))
+    if is_over and first <= ended < len(rows) and rows[ended + TOLD]:
+        missing.append(_measured(head.at, head.names, rows[ended : ended + WIDTH]))
+    return [event.encode(what)[:-1] for what in missing]
+
+
+def _batches(at: str, names: list[str], numbers: Sequence[float], told: int) -> Batches:
+    """Rows as an event."""
+    bits = [int(one) for one in numbers[TOLD::WIDTH]]
+    values = {}
+    for number, name in enumerate(names):
+        column = [_value(*one, number) for one in zip(numbers[VALUES + number :: WIDTH], bits, strict=True)]
+        if any(one is not None for one in column):
+            values[name] = column
+    index = [int(one) for one in numbers[INDEX::WIDTH]]
+    return Batches(at, index, [*numbers[ENDED::WIDTH]], [*numbers[SECONDS::WIDTH]], values, told)
+
+
+def _measured(at: str, names: list[str], row: Sequence[float]) -> Measured:
+    """The measures of a batch that has not ended, as an event."""
+    held = {name: _value(row[VALUES + number], int(row[TOLD]), number) for number, name in enumerate(names)}
+    return Measured(f"{at}/{int(row[INDEX])}", {name: value for name, value in held.items() if value is not None})
+
+
+def _value(value: float, told: int, number: int) -> Value | None:
+    """A value as a journal holds it; None where there is none."""
+    if not told & (1 << number):
+        return None
+    if told & (WHOLE << number):
+        return int(value)
+    return value if value - value == 0.0 else jsonable(value)
