@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from provml.event import Batch, Measured
+from provml.slate import END, ENDED, LARGEST, LAST, SECONDS, WIDTH
 
 if TYPE_CHECKING:
     from provml.recorder import Recorder
@@ -16,24 +17,14 @@ if TYPE_CHECKING:
 class BatchNow:
     """A batch while it is worked on: on the slate where that is to be had, else an event for all that is said of it."""
 
-    __slots__ = ("_began", "_closed", "_row", "_section", "_slate", "data", "index")
+    __slots__ = ("_began", "_closed", "_section", "data", "index", "slate")
 
-    def __init__(self, section: Batched, index: int, data: Any, told: bool) -> None:
+    def __init__(self, section: Batched, index: int, data: Any, slate: Slate | None, closed: bool) -> None:
         self.index = index
         self.data = data
         self._section = section
-        self._closed = not told
-        self._row = 0
-        if told:
-            slate = section.slate or section.claim()
-            if slate is not None:
-                self._slate = slate
-                try:
-                    self._row = slate.begin(self, index)
-                except ValueError:  # given up
-                    section.slate = None
-                except Exception as error:
-                    section.run.fault(error)
+        self.slate = slate
+        self._closed = closed
         self._began = perf_counter()
 
     @property
@@ -48,22 +39,15 @@ class BatchNow:
 
     def measured(self, /, **values: Any) -> None:
         """Measures of this batch."""
-        if self._closed:
+        self.take(values)
+
+    def take(self, values: dict[str, Any]) -> None:
+        """Measures of this batch, by name."""
+        slate = self.slate
+        if self._closed or (slate is not None and slate.now is self and slate.measured(values)):
             return
-        held = values
-        for value in values.values():
-            if value.__class__ is not float and value.__class__ is not int:
-                held = self.run.measures(values)
-                break
-        if self._row:
-            try:
-                if self._slate.measured(self, self._row, held):
-                    return
-            except ValueError:
-                self._row = 0
-        if held is values:
-            held = self.run.measures(values)  # not each of them can be told as it is
-        if held:
+        held = self.run.measures(values)
+        if held and not (slate is not None and slate.now is self and slate.measured(held)):
             self.run.tell(Measured(self.at, held))
 
     def done(self, *, ago: float = 0.0) -> None:
@@ -71,48 +55,84 @@ class BatchNow:
         if self._closed:
             return
         self._closed = True
-        now = perf_counter()
-        if self._row:
-            try:
-                self._slate.end(self, self._row, time() - ago, now - self._began - ago, now)
-                return
-            except ValueError:
-                self._row = 0
-        self.run.tell(Batch(self.at, time() - ago, now - self._began - ago))
+        seconds, slate = perf_counter() - self._began - ago, self.slate
+        if slate is not None and slate.now is self:
+            slate.end(seconds, time() - ago)
+        else:
+            self.run.tell(Batch(self.at, time() - ago, seconds))
+
+
+class Handed(Protocol):
+    """Whoever tells of the batch that is worked on."""
+
+    batch: BatchNow | None
 
 
 class Batched:
     """A section with batches; while it has the slate, it is its latest batches that stand there."""
 
-    __slots__ = ("_every", "_left", "_left_at", "at", "run", "slate")
+    __slots__ = ("_every", "_left", "_left_at", "_slate", "at", "run", "totals")
 
     def __init__(self, run: Recorder, at: str) -> None:
         self.run = run
         self.at = at
-        self.slate: Slate | None = None
         self._every = run.every if not run.off and run.detail == "batch" else 0
         self._left: BatchNow | None = None
         self._left_at = 0.0
+        self._slate: Slate | None = None
+        self.totals: dict[str, list[float]] = {}
 
     def batches(self, loader: Iterable[Any], *, first: int = 1) -> Iterator[BatchNow]:
         """The batches of a loader: `for batch in epoch.batches(loader):`, each with its `data`."""
+        return self._each(loader, first, None)
+
+    def handed(self, loader: Iterable[Any], to: Handed) -> Iterator[Any]:
+        """The data of the batches of a loader, while each batch is handed to whoever tells of it."""
+        return self._each(loader, 1, to)
+
+    def _each(self, loader: Iterable[Any], first: int, to: Handed | None) -> Iterator[Any]:
         every = self._every
+        slate: Slate | None = None
         self._settle()
         for index, data in enumerate(loader, first):
-            batch = BatchNow(self, index, data, bool(every) and (index - first) % every == 0)
+            told = every == 1 or (every > 1 and (index - first) % every == 0)
+            if told and (slate is None or slate.owner is not self):
+                slate = self.claim() if index <= LARGEST else None
+            batch = BatchNow(self, index, data, slate, not told)
+            if told and slate is not None and slate.now is None and slate.row < END:  # as in `batch`, in fewer steps
+                slate.view[slate.row] = index
+                slate.now = batch
             try:
-                yield batch
+                if to is None:
+                    yield batch
+                else:
+                    to.batch = batch
+                    yield data
             except GeneratorExit:
                 self._left, self._left_at = batch, perf_counter()
                 raise
-            batch.done()
-        if self.slate is not None and self.slate.is_mine():
+            if slate is not None and slate.now is batch:  # as in `done`
+                batch._closed = True
+                now, row, view = perf_counter(), slate.row, slate.view
+                view[row + SECONDS] = now - batch._began
+                view[row + ENDED] = time()
+                slate.row, slate.now, slate.told = row + WIDTH, None, 0
+                if now > slate.due or row == LAST:
+                    slate.turn()
+            else:
+                batch.done()
+        if slate is not None:
             self.free()
 
     def batch(self, index: int) -> BatchNow:
         """One batch, counted from 1 and ended by `done`; those that `detail` and `every` leave out are not told."""
         every = self._every
-        return BatchNow(self, index, None, bool(every) and (index - 1) % every == 0)
+        told = every == 1 or (every > 1 and (index - 1) % every == 0)
+        slate = self.claim() if told else None
+        batch = BatchNow(self, index, None, slate, not told)
+        if slate is not None:
+            slate.begin(batch, index)
+        return batch
 
     def _settle(self, error: BaseException | None = None) -> None:
         """A loop over batches was left in the middle: the last batch ended, unless by an error."""
@@ -121,18 +141,19 @@ class Batched:
             left.done(ago=perf_counter() - self._left_at)
 
     def claim(self) -> Slate | None:
-        """Have the slate, if nobody else has it now."""
+        """The slate, unless a section of another thread has it now."""
         try:
-            self.slate = self.run.slate(self.at)
+            slate = self.run.slate(self)
         except Exception as error:
             self.run.fault(error)
-        return self.slate
+            return None
+        self._slate = slate or self._slate
+        return slate
 
     def free(self) -> None:
         """Have all batches told, and leave the slate to others."""
-        slate, self.slate = self.slate, None
-        if slate is not None and slate.at == self.at:
+        if self._slate is not None and self._slate.owner is self:
             try:
-                slate.free()
+                self._slate.free()
             except Exception as error:
                 self.run.fault(error)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import get_ident
 from time import perf_counter
+from typing import Protocol
 
 import msgspec
 
@@ -33,6 +34,7 @@ MOST = WIDTH - VALUES
 WHOLE = 1 << MOST
 ROWS = 64
 END = HEAD + ROWS * WIDTH
+LAST = END - WIDTH
 BYTES = 8
 LARGEST = 2**53
 """Up to here, a double holds every whole number."""
@@ -49,29 +51,39 @@ class Head(msgspec.Struct):
     names: list[str]
 
 
-class Slate:
-    """Batches of the one epoch that has it now, one after the other: at most the last of them has not ended.
+class Holder(Protocol):
+    """A section that may have the slate; `totals` are the sum and the number of each measure that was told of it."""
 
-    Its thread alone writes rows. A signal's handler in that thread may tell something and so have rows told in the
-    middle of anything here; a row that is being written has not ended, and stays where it is.
+    at: str
+    totals: dict[str, list[float]]
+
+
+class Slate:
+    """Batches of the one section that has it now, one after the other: at most the last of them has not ended.
+
+    That one is `now`, and writes its `row` itself: its index, what is measured, and last when it ended. The next can
+    begin when there is none now. One thread alone writes rows; a handler of a signal in that thread may tell something,
+    and so have rows told in the middle of anything.
     """
 
     __slots__ = (
-        "_before", "_begun", "_due", "_folded", "_map", "_names", "_new", "_next", "_open", "_sink", "_tell", "_tells",
-        "_thread", "_view", "at", "path",
+        "_before", "_begun", "_folded", "_map", "_new", "_sink", "_tell", "_tells", "_thread",
+        "at", "due", "names", "now", "owner", "path", "row", "told", "view",
     )  # fmt: skip
 
     def __init__(self, sink: MappedFile, tell: Callable[[event.Event], None]) -> None:
         self.at = ""
+        self.owner: Holder | None = None
+        self.now: object = None
+        self.row = HEAD
+        self.told = 0
+        self.names: dict[str, int] = {}
+        self.due = 0.0
         self.path = beside(sink.path)
-        self._sink, self._tell = sink, tell
-        self._names: dict[str, int] = {}
+        self._sink, self._tell, self._tells = sink, tell, False
         self._new: list[str] = []
         self._before = self._begun = self._thread = 0
-        self._open: object = None
-        self._tells = False
-        self._folded = self._next = HEAD
-        self._due = 0.0
+        self._folded = HEAD
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             os.posix_fallocate(file, 0, END * BYTES)
@@ -81,19 +93,23 @@ class Slate:
             raise
         finally:
             os.close(file)
-        self._view = memoryview(self._map).cast("d")
+        self.view = memoryview(self._map).cast("d")
 
-    def claim(self, at: str) -> bool:
-        """Have it for the batches of this epoch; whether it could be had."""
-        if not self.at:
-            self.at, self._thread = at, get_ident()
-            if not self._start():
-                self.at = ""
-        return self.at == at
+    def claim(self, owner: Holder) -> bool:
+        """Have it for the batches of a section, though another one of this thread has it; whether it could be had."""
+        mine = self._thread == get_ident()
+        if self.owner is not None and (self.owner is owner or not mine):
+            return mine
+        if self.owner is not None:
+            self.free()
+        self.at, self.owner, self._thread = owner.at, owner, get_ident()
+        if not self._start():
+            self.free()
+        return self.owner is owner
 
     def _start(self) -> bool:
         """Begin with no rows, when all were told; whether that was possible."""
-        names = [*self._names, *self._new][:MOST]
+        names = [*self.names, *self._new][:MOST]
         self._new = []
         try:
             head = msgspec.json.encode(Head(self.at, names))
@@ -101,92 +117,83 @@ class Slate:
             return False
         if len(head) > (HEAD - TEXT) * BYTES:
             return False
-        view = self._view
+        view = self.view
         view[0] = 0.0  # what is written now does not count before all of it is
         self._before += (self._folded - HEAD) // WIDTH
-        self._names = {name: number for number, name in enumerate(names)}
-        self._folded = self._next = HEAD
+        self.names = {name: number for number, name in enumerate(names)}
+        self._folded = self.row = HEAD
         view[1], view[2] = self._before, len(head)
         self._map[TEXT * BYTES :] = head + bytes((END - TEXT) * BYTES - len(head))
         self._begun += 1
         view[0] = self._begun
-        self._due = perf_counter() + FOLD_SECONDS
+        self.due = perf_counter() + FOLD_SECONDS
         return True
 
-    # ---- a row, from its first number to its last; ValueError where its batch has it no more
+    # ---- the row of the batch that is now
 
-    def begin(self, batch: object, index: int) -> int:
-        """The row of a batch that begins; 0 where it has none: in another thread, or before the last one has ended."""
-        row = self._next
-        if self._open is not None or index > LARGEST or get_ident() != self._thread:
-            return 0
-        if row == END or self._new:
-            self.fold()
-            if not self._start():
-                return 0
-            row = HEAD
-        self._view[row] = index
-        self._open = batch
-        self._next = row + WIDTH
-        return row
+    def begin(self, batch: object, index: int) -> None:
+        """A batch begins, and is now, if none is."""
+        if self.now is None and self.row < END and index <= LARGEST:
+            self.view[self.row] = index
+            self.now = batch
 
-    def measured(self, batch: object, row: int, values: Values) -> bool:
-        """Take measures down; whether all of them could be."""
-        if self._open is not batch:
-            raise ValueError("the row is another's")
-        view, names = self._view, self._names
-        told = int(view[row + TOLD])
+    def measured(self, values: Values) -> bool:
+        """Take measures of it down; whether all of them could be."""
+        view, names, row, told = self.view, self.names, self.row, self.told
         for name, value in values.items():
             number = names.get(name)
             if number is None:
                 if len(names) < MOST:
                     self._new = [one for one in values if one not in names]
+                    self.due = 0.0
                 return False
             bit = 1 << number
             if told & bit:
                 return False
-            if value.__class__ is int and -LARGEST < value < LARGEST:
+            if value.__class__ is not float:
+                if value.__class__ is not int or not -LARGEST < value < LARGEST:
+                    return False
                 bit |= WHOLE << number
-            elif value.__class__ is not float:
-                return False
             view[row + VALUES + number] = value
             told |= bit
-        view[row + TOLD] = told
+        view[row + TOLD] = self.told = told
         return True
 
-    def end(self, batch: object, row: int, ended: float, seconds: float, now: float) -> None:
-        """The batch of a row ended."""
-        if self._open is not batch:
-            raise ValueError("the row is another's")
-        view = self._view
+    def end(self, seconds: float, ended: float) -> None:
+        """It ended."""
+        row, view = self.row, self.view
         view[row + SECONDS] = seconds
         view[row + ENDED] = ended
-        self._open = None
-        if now > self._due:
-            self.fold()
+        self.row, self.now, self.told = row + WIDTH, None, 0
+        if row == LAST or perf_counter() > self.due:
+            self.turn()
+
+    def turn(self) -> None:
+        """There is no room for another row, or it is time to tell those that there are."""
+        self.fold()
+        if (self.row == END or self._new) and not self._start():
+            self.free()
 
     # ---- telling
 
-    def is_mine(self) -> bool:
-        """Whether this thread writes its rows."""
-        return self._thread == get_ident()
-
     def settle(self) -> None:
         """Tell what has to come before an event that this thread tells now."""
-        if self.at and not self._tells and self.is_mine():
+        if self.owner is not None and not self._tells and self._thread == get_ident():
             self.fold()
             self._spill()
 
     def fold(self) -> None:
         """Tell the batches that have ended, as one event."""
-        first, last = self._folded, self._next if self._open is None else self._next - WIDTH
+        first, last = self._folded, self.row
         self._folded = last  # at once, for a signal's handler may come here as well
         written, self._tells = self._sink.end, True
         try:
-            self._due = perf_counter() + FOLD_SECONDS
+            self.due = 0.0 if self._new else perf_counter() + FOLD_SECONDS
             if first < last:
-                rows = self._view[first:last].tolist()
-                self._tell(_batches(self.at, [*self._names], rows, self._before + (last - HEAD) // WIDTH))
+                rows = self.view[first:last].tolist()
+                what = _batches(self.at, [*self.names], rows, self._before + (last - HEAD) // WIDTH)
+                self._tell(what)
+                self._add(what.values)
         except BaseException:
             if self._sink.end == written:
                 self._folded = first
@@ -198,29 +205,43 @@ class Slate:
         """Tell all that stands on it, and leave it to whoever wants it next."""
         self.fold()
         self._spill()
-        self._folded, self._open, self._thread = self._next, None, 0
-        self.at = ""  # last, for another thread may have it from then on
+        if self.now is not None:
+            self.row += WIDTH
+        self._folded, self.now, self.told, self._thread = self.row, None, 0, 0
+        self.owner = None  # last, for another thread may have it from then on
 
     def _spill(self) -> None:
         """Tell what was measured of the batch that has not ended, after all others were told."""
-        row = self._folded
-        if self._open is None:
+        row = self.row
+        if self.now is None:
             return
-        numbers = self._view[row : row + WIDTH].tolist()
+        numbers = self.view[row : row + WIDTH].tolist()
         if numbers[TOLD]:
             self._tells = True
             try:
-                self._tell(_measured(self.at, [*self._names], numbers))
-                self._view[row + TOLD] = 0.0
+                what = _measured(self.at, [*self.names], numbers)
+                self._tell(what)
+                self.view[row + TOLD] = self.told = 0
+                self._add({name: [value] for name, value in what.values.items()})
             finally:
                 self._tells = False
+
+    def _add(self, values: Mapping[str, Sequence[Value | None]]) -> None:
+        """Add measures that were told to the totals of the section."""
+        totals = self.owner.totals if self.owner is not None else {}
+        for name, column in values.items():
+            held = totals.setdefault(name, [0.0, 0.0])
+            for value in column:
+                if value is not None:
+                    held[0] += float(value[1] if isinstance(value, list) else value)
+                    held[1] += 1
 
     # ---- its end
 
     def close(self) -> None:
         """Tell all that stands on it, and remove it."""
         try:
-            if self.at:
+            if self.owner is not None:
                 self.free()
         finally:
             self.drop()
@@ -228,8 +249,8 @@ class Slate:
 
     def drop(self) -> None:
         """Let go of it and leave it as it is, for it belongs to the process that forked this one."""
-        view, self._view = self._view, GONE
-        self.at, self._open, self._thread = "", None, 0
+        view, self.view = self.view, GONE
+        self.owner, self.now, self.told, self._thread = None, None, 0, 0
         with contextlib.suppress(BufferError):
             view.release()
             self._map.close()

@@ -16,7 +16,7 @@ import msgspec
 from provml import event, process
 from provml.event import encode, encode_bare
 from provml.journal import PATIENCE, MappedFile, WrittenFile, open_sink
-from provml.slate import Slate
+from provml.slate import Holder, Slate
 
 SYNC_SECONDS = 1.0
 LAST_SECONDS = 5.0
@@ -181,8 +181,8 @@ class Writer:
         except Exception as error:
             self.fault(error)
 
-    def slate(self, at: str) -> Slate | None:
-        """The slate for the batches of a section, where the journal is mapped as well and no other section has it."""
+    def slate(self, owner: Holder) -> Slate | None:
+        """The slate for the batches of a section, where the journal is mapped as well and no other thread has it."""
         with self.lock:
             if self._forked:
                 self._reopen()
@@ -191,7 +191,7 @@ class Writer:
                     self._slate = Slate(self._sink, self.tell)
                 except OSError:  # no room: each batch is told by itself
                     self._may_slate = False
-            return self._slate if self._slate is not None and self._slate.claim(at) else None
+            return self._slate if self._slate is not None and self._slate.claim(owner) else None
 
     def _catch_up(self) -> None:
         """Write what signal handlers said meanwhile, and raise what went wrong in the thread beside."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
@@ -31,13 +31,13 @@ class Optimizing(Recording):
 
     optimizers: dict[str, Any]
     schedulers: list[Any]
-    _glance: Glance | None = None
+    _glance: Callable[[], bool] | None = None
     _standing: Mapping[int, scheduler.Standing] = MappingProxyType({})
     _hidden: dict[int, list[Any]]
 
     def moved(self) -> bool:
         """Whether a hyperparameter of an optimizer may be other than at the last look: a step asks this each time."""
-        return self.watches_batches and (self._glance is None or self._glance.is_other())
+        return self.watches_batches and (self._glance is None or self._glance())
 
     def expect_epoch(self, index: int) -> None:
         """An epoch begins, and is told when there is something to tell of it."""
@@ -47,7 +47,7 @@ class Optimizing(Recording):
     def look(self, *, during: int | None = None) -> None:
         """Tell what has changed, and remember how the optimizers and their schedulers stand."""
         super().look(during=during)
-        self._glance = Glance(self.optimizers) if self.watches_batches else None
+        self._glance = glance(self.optimizers) if self.watches_batches else None
         self._note()
 
     def begin_training(self, values: Mapping[str, Any], **said: Any) -> Stage:
@@ -105,30 +105,34 @@ class Optimizing(Recording):
         return self._hidden[id(optimizer)]
 
 
-class Glance:
-    """The hyperparameters of optimizers as they were, to be compared in less than a microsecond."""
+def glance(optimizers: dict[str, Any]) -> Callable[[], bool]:
+    """What tells whether a hyperparameter of the optimizers has been set since, be it to the same value.
 
-    def __init__(self, optimizers: dict[str, Any]) -> None:
-        self._groups = [(one, one.param_groups, len(one.param_groups)) for one in optimizers.values()]
-        self._values = []
-        self._tensors = []
-        for _, groups, _ in self._groups:
-            for group in groups:
-                keys = [key for key in group if key not in UNTOLD]
-                if keys:
-                    self._values.append((group, itemgetter(*keys), itemgetter(*keys)(group)))
-                tensors = [group[key] for key in keys if hasattr(group[key], "_version")]
-                self._tensors += [(one, one._version) for one in tensors]  # one is changed in its place
+    It is asked at every step, so it looks at as little as there may be.
+    """
+    several = [(one, one.param_groups, len(one.param_groups)) for one in optimizers.values()]
+    values, tensors = [], []
+    for _, groups, _ in several:
+        for group in groups:
+            keys = [key for key in group if key not in UNTOLD]
+            if keys:
+                values.append((group, itemgetter(*keys), itemgetter(*keys)(group)))
+            held = [group[key] for key in keys if hasattr(group[key], "_version")]
+            tensors += [(one, one._version) for one in held]  # one is changed in its place
 
-    def is_other(self) -> bool:
-        """Whether any has been set since, be it to the same value."""
-        for one, groups, count in self._groups:
+    def is_other() -> bool:
+        for one, groups, count in several:
             if one.param_groups is not groups or len(groups) != count:
                 return True
-        for group, values, were in self._values:
-            if values(group) != were:
+        for group, get, were in values:
+            if get(group) != were:
                 return True
-        return any(one._version != version for one, version in self._tensors) if self._tensors else False
+        return any(one._version != version for one, version in tensors) if tensors else False
+
+    if len(several) != 1 or len(values) != 1 or tensors:
+        return is_other
+    (optimizer, only, _), (group, get, were) = several[0], values[0]
+    return lambda: optimizer.param_groups is not only or len(only) > 1 or get(group) != were
 
 
 def inner(optimizer: Any) -> tuple[Any, ...]:

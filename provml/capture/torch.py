@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -61,7 +62,7 @@ class Capture(Optimizing):
         self._lazy = False
         self._loop: Loop | None = None
         self._left_at = 0.0
-        self._sums: dict[str, tuple[float, int]] = {}
+        self._sums: dict[str, list[float]] = {}
         self._now: Section | None = None
         self._handles = [one.register_step_pre_hook(self._on_step) for one in self.optimizers.values()]
 
@@ -101,24 +102,19 @@ class Capture(Optimizing):
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """The batches of a loader, just as it gives them; `measured` is of the batch while its turn lasts."""
-        for index, data in enumerate(loader, 1):
-            if self.epoch is None or self._coming is not None or self._left_at:
-                self._begin_batch(index)
-            else:  # as in `begin_batch`; adaptations are looked for at each step
-                self.batch = self.epoch.batch(index)
+        items = iter(loader)
+        for first in items:
+            self._begin_batches()
+            several = chain((first,), items)
+            if self.epoch is None:
+                yield from several
+                return
             try:
-                yield data
+                yield from self.epoch.handed(several, self)
             except GeneratorExit:
                 self._left_at = perf_counter()  # by a break, or by an error: then this batch has no end
                 raise
-            batch, self.batch = self.batch, None
-            if batch is not None:
-                try:
-                    batch.done()
-                except Exception as error:
-                    self.run.fault(error)
-        if self.epoch is not None:
-            self.epoch.free()  # its validation may want the slate
+            self.batch = None
 
     def measured(self, /, **values: Any) -> None:
         """Measures of the batch that is worked on, or else of the epoch."""
@@ -128,17 +124,22 @@ class Capture(Optimizing):
             return
         try:  # said with every batch, so in as few steps as there may be
             for name, value in values.items():
-                number = value
-                if value.__class__ is torch.Tensor and not value.ndim:
-                    number = values[name] = value.item()
-                elif value.__class__ is not float and hasattr(value, "item") and not getattr(value, "ndim", 0):
-                    number = value.item()
-                if isinstance(number, (int, float)):
-                    total, count = self._sums.get(name, (0.0, 0))
-                    self._sums[name] = total + number, count + 1
-            batch.measured(**values)
+                if value.__class__ is torch.Tensor and (number := value.tolist()).__class__ is not list:
+                    values[name] = number
+            slate = batch.slate
+            if slate is None or slate.now is not batch or not slate.measured(values):
+                self._add(values)
+                batch.take(values)
         except Exception as error:
             self.run.fault(error)
+
+    def _add(self, values: Mapping[str, Any]) -> None:
+        """Measures of a batch that the slate does not add up."""
+        for name, value in values.items():
+            number = value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value
+            if isinstance(number, (int, float)):
+                total, count = self._sums.get(name, (0.0, 0.0))
+                self._sums[name] = [total + number, count + 1]
 
     @hook
     def _measured(self, values: dict[str, Any]) -> None:
@@ -213,7 +214,13 @@ class Capture(Optimizing):
     def _tell_means(self) -> None:
         """What only batches were told is the epoch's too, as the mean of them: questions go by epochs."""
         told = self._now.told if self._now is not None else set()
-        means = {name: total / count for name, (total, count) in self._sums.items() if name not in told}
+        sums = self._sums
+        if self.epoch is not None:
+            self.epoch.free()
+            for name, (total, count) in self.epoch.totals.items():
+                held = sums.get(name, (0.0, 0.0))
+                sums[name] = [held[0] + total, held[1] + count]
+        means = {name: total / count for name, (total, count) in sums.items() if name not in told}
         epoch = self.open_epoch() if means else None
         if epoch is not None:
             epoch.measured(**means)
@@ -262,9 +269,9 @@ class Capture(Optimizing):
         self._end()
 
     @hook
-    def _begin_batch(self, index: int) -> None:
+    def _begin_batches(self) -> None:
         self._end_left_batch()
-        self.begin_batch(index)
+        self.open_epoch()
 
     def _end_left_batch(self) -> None:
         """A loop over batches was left by `break`: the last of them ended then."""
@@ -288,8 +295,8 @@ class Capture(Optimizing):
     def _on_step(self, optimizer: Any, given: Any, named: Any) -> None:
         """Before an optimizer's step: what it is about to use is in force."""
         try:
-            glance = self._glance
-            if glance is None or glance.is_other():
+            is_other = self._glance
+            if is_other is None or is_other():
                 self._look_at_step()
         except Exception as error:
             self.run.fault(error)

@@ -44,12 +44,16 @@ def with_provml(mode: str) -> Callable[[Path], Any]:
 
         os.environ["PROVML_JOURNAL"] = mode
         with record("bench", home=folder, strict=True, capture_environment=False) as run, run.training() as training:
-            batches: dict[int, Iterator[Any]] = {}
+            now, section, batches = 0, None, iter(())
 
             def tell(epoch: int, batch: int, loss: float) -> None:
-                if epoch not in batches:
-                    batches[epoch] = training.epoch(epoch).batches(count())
-                next(batches[epoch]).measured(loss=loss)
+                nonlocal now, section, batches
+                if epoch != now:
+                    if section is not None:
+                        section.done()
+                    now, section = epoch, training.epoch(epoch)
+                    batches = section.batches(count())
+                next(batches).measured(loss=loss)
 
             yield tell
         del os.environ["PROVML_JOURNAL"]
