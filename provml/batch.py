@@ -93,13 +93,14 @@ class Batched:
     def _each(self, loader: Iterable[Any], first: int, to: Handed | None) -> Iterator[Any]:
         every = self._every
         slate: Slate | None = None
+        clock, now, end, last = perf_counter, time, END, LAST  # what is at hand here need not be fetched for each batch
         self._settle()
         for index, data in enumerate(loader, first):
             told = every == 1 or (every > 1 and (index - first) % every == 0)
             if told and (slate is None or slate.owner is not self):
                 slate = self.claim() if index <= LARGEST else None
             batch = BatchNow(self, index, data, slate, not told)
-            if told and slate is not None and slate.now is None and slate.row < END:  # as in `batch`, in fewer steps
+            if told and slate is not None and slate.now is None and slate.row < end:  # as in `batch`, in fewer steps
                 slate.view[slate.row] = index
                 slate.now = batch
             try:
@@ -113,11 +114,11 @@ class Batched:
                 raise
             if slate is not None and slate.now is batch:  # as in `done`
                 batch._closed = True
-                now, row, view = perf_counter(), slate.row, slate.view
-                view[row + SECONDS] = now - batch._began
-                view[row + ENDED] = time()
+                ended, row, view = clock(), slate.row, slate.view
+                view[row + SECONDS] = ended - batch._began
+                view[row + ENDED] = now()
                 slate.row, slate.now, slate.told = row + WIDTH, None, 0
-                if now > slate.due or row == LAST:
+                if ended > slate.due or row == last:
                     slate.turn()
             else:
                 batch.done()

@@ -210,7 +210,7 @@ class Stage(Step):
             try:
                 yield epoch
             except GeneratorExit:
-                epoch.leave(sys._getframe(1))
+                epoch.leave(sys._getframe().f_back)
                 self._left = epoch
                 raise
             epoch.done()

@@ -11,16 +11,17 @@ import contextlib
 import mmap
 import os
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from threading import get_ident
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from provml import event
 from provml.content import jsonable
-from provml.event import Batches, Measured, Value, Values
+from provml.event import Batches, Measured, Value
 from provml.journal import MappedFile
 
 HEAD = 256
@@ -137,8 +138,8 @@ class Slate:
             self.view[self.row] = index
             self.now = batch
 
-    def measured(self, values: Values) -> bool:
-        """Take measures of it down; whether all of them could be."""
+    def measured(self, values: Mapping[str, Any], tensor: Any = None) -> bool:
+        """Take measures of it down; whether all of them could be. A tensor is what `tolist` makes of it."""
         view, names, row, told = self.view, self.names, self.row, self.told
         for name, value in values.items():
             number = names.get(name)
@@ -150,6 +151,8 @@ class Slate:
             bit = 1 << number
             if told & bit:
                 return False
+            if value.__class__ is tensor:
+                value = value.tolist()
             if value.__class__ is not float:
                 if value.__class__ is not int or not -LARGEST < value < LARGEST:
                     return False
@@ -230,11 +233,10 @@ class Slate:
         """Add measures that were told to the totals of the section."""
         totals = self.owner.totals if self.owner is not None else {}
         for name, column in values.items():
+            numbers = [float(one[1] if isinstance(one, list) else one) for one in column if one is not None]
             held = totals.setdefault(name, [0.0, 0.0])
-            for value in column:
-                if value is not None:
-                    held[0] += float(value[1] if isinstance(value, list) else value)
-                    held[1] += 1
+            held[0] += sum(numbers)
+            held[1] += len(numbers)
 
     # ---- its end
 
@@ -292,12 +294,19 @@ def unwritten(journal: Path, told: int, *, is_over: bool) -> list[bytes]:
 
 def _batches(at: str, names: list[str], numbers: Sequence[float], told: int) -> Batches:
     """Rows as an event."""
-    bits = [int(one) for one in numbers[TOLD::WIDTH]]
-    values = {}
+    told_of = numbers[TOLD::WIDTH]
+    bits, is_even = int(told_of[0]), told_of.count(told_of[0]) == len(told_of)
+    values: dict[str, list[Value | None]] = {}
     for number, name in enumerate(names):
-        column = [_value(*one, number) for one in zip(numbers[VALUES + number :: WIDTH], bits, strict=True)]
-        if any(one is not None for one in column):
-            values[name] = column
+        column = numbers[VALUES + number :: WIDTH]
+        if is_even and not bits & (1 << number):
+            continue
+        if is_even and not bits & (WHOLE << number) and isfinite(sum(column)):
+            values[name] = [*column]
+            continue
+        mixed = [_value(value, int(one), number) for value, one in zip(column, told_of, strict=True)]
+        if any(value is not None for value in mixed):
+            values[name] = mixed
     index = [int(one) for one in numbers[INDEX::WIDTH]]
     return Batches(at, index, [*numbers[ENDED::WIDTH]], [*numbers[SECONDS::WIDTH]], values, told)
 

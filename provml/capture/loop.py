@@ -34,10 +34,10 @@ class Loop:
                 break
             runs = runs.f_back
 
-    def leave(self, frame: FrameType) -> None:
+    def leave(self, frame: FrameType | None) -> None:
         """It was left, at what its frames are at now."""
         self._left_from = instructions(frame)
-        at: FrameType | None = frame
+        at = frame
         while at is not None:
             name = _instruction(at)
             if (id(at), at.f_code) in self._frames and name not in WAITING:

@@ -24,6 +24,8 @@ try:
 except ImportError as error:
     raise MissingPart("torch", "torch") from error
 
+TENSOR = torch.Tensor
+
 
 class Capture(Optimizing):
     """Records a plain training loop.
@@ -94,7 +96,7 @@ class Capture(Optimizing):
             try:
                 yield self._now
             except GeneratorExit:
-                loop.leave(sys._getframe(1))
+                loop.leave(sys._getframe().f_back)
                 raise
             self._close()
         self._loop = None
@@ -123,13 +125,11 @@ class Capture(Optimizing):
             self._measured(values)
             return
         try:  # said with every batch, so in as few steps as there may be
-            for name, value in values.items():
-                if value.__class__ is torch.Tensor and (number := value.tolist()).__class__ is not list:
-                    values[name] = number
             slate = batch.slate
-            if slate is None or slate.now is not batch or not slate.measured(values):
-                self._add(values)
-                batch.take(values)
+            if slate is None or slate.now is not batch or not slate.measured(values, TENSOR):
+                held = {name: _number(value) for name, value in values.items()}
+                self._add(held)
+                batch.take(held)
         except Exception as error:
             self.run.fault(error)
 
@@ -307,6 +307,11 @@ class Capture(Optimizing):
             self.open_epoch()
         elif self.moved():
             self.look()
+
+
+def _number(value: Any) -> Any:
+    """The number in a tensor of no dimensions; anything else as it is."""
+    return value.item() if isinstance(value, TENSOR) and not value.ndim else value
 
 
 def _by_name(given: Any) -> dict[str, Any]:
