@@ -292,7 +292,7 @@ def each(what: AnyEvent, told: int = 0) -> Iterator[AnyEvent]:
         yield what
         return
     columns = [*what.values.items()]
-    known = told - (what.told - len(what.index))
+    known = told - (what.told - len(what.index)) if what.told else 0
     for number, (index, t, s) in enumerate(zip(what.index, what.t, what.s, strict=True)):
         if number < known:
             continue

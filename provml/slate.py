@@ -140,7 +140,7 @@ class Slate:
 
     def measured(self, values: Mapping[str, Any], tensor: Any = None) -> bool:
         """Take measures of it down; whether all of them could be. A tensor is what `tolist` makes of it."""
-        view, names, row, told = self.view, self.names, self.row, self.told
+        view, names, row, told = self.view, self.names, self.row, 0
         for name, value in values.items():
             number = names.get(name)
             if number is None:
@@ -149,7 +149,7 @@ class Slate:
                     self.due = 0.0
                 return False
             bit = 1 << number
-            if told & bit:
+            if self.told & bit:
                 return False
             if value.__class__ is tensor:
                 value = value.tolist()
@@ -159,7 +159,7 @@ class Slate:
                 bit |= WHOLE << number
             view[row + VALUES + number] = value
             told |= bit
-        view[row + TOLD] = self.told = told
+        view[row + TOLD] = self.told = self.told | told
         return True
 
     def end(self, seconds: float, ended: float) -> None:
@@ -208,9 +208,7 @@ class Slate:
         """Tell all that stands on it, and leave it to whoever wants it next."""
         self.fold()
         self._spill()
-        if self.now is not None:
-            self.row += WIDTH
-        self._folded, self.now, self.told, self._thread = self.row, None, 0, 0
+        self.now, self.told, self._thread = None, 0, 0
         self.owner = None  # last, for another thread may have it from then on
 
     def _spill(self) -> None:

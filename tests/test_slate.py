@@ -258,6 +258,34 @@ def test_what_stands_on_the_slate_of_a_killed_writer_is_in_every_reading():
     assert said_by("export", "r", "--format", "nt").count("#BatchEvaluation>") == 380
 
 
+def test_a_batch_that_was_left_open_hides_none_of_those_after_it():
+    program = """
+        import os, signal, provml
+        run = provml.record("x", run="r", capture_environment=False)
+        with run.training() as training:
+            try:
+                for batch in training.epoch(1).batches(range(5)):
+                    batch.measured(loss=1.0)
+                    if batch.index == 3:
+                        raise ValueError
+            except ValueError:
+                pass
+            for batch in training.epoch(2).batches(range(5)):
+                batch.measured(loss=2.0)
+                if batch.index == 4:
+                    os.kill(os.getpid(), signal.SIGKILL)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False, timeout=60)
+    assert [what.at for what in said(Batch)] == [
+        "training/1/1",
+        "training/1/2",
+        *(f"training/2/{n}" for n in (1, 2, 3)),
+    ]
+    assert [what.values["loss"] for what in said(Measured)] == [1.0] * 3 + [2.0] * 4
+    with Store(".provml") as store:
+        assert store.query(BATCHES)[0] == (7,)
+
+
 def test_a_copy_of_a_killed_run_holds_what_stood_on_its_slate():
     killed()
     with Store(".provml") as store:
