@@ -39,15 +39,16 @@ class BatchNow:
 
     def measured(self, /, **values: Any) -> None:
         """Measures of this batch."""
-        self.take(values)
+        slate = self.slate
+        if slate is None or slate.now is not self or not slate.measured(values):
+            self.take(values)
 
     def take(self, values: dict[str, Any]) -> None:
-        """Measures of this batch, by name."""
-        slate = self.slate
-        if self._closed or (slate is not None and slate.now is self and slate.measured(values)):
+        """Measures that the slate cannot take as they are."""
+        if self._closed:
             return
-        held = self.run.measures(values)
-        if held and not (slate is not None and slate.now is self and slate.measured(held)):
+        held, slate = self.run.measures(values), self.slate
+        if held and (slate is None or slate.now is not self or not slate.measured(held)):
             self.run.tell(Measured(self.at, held))
 
     def done(self, *, ago: float = 0.0) -> None:
