@@ -43,13 +43,16 @@ class BatchNow:
         if slate is None or slate.now is not self or not slate.measured(values):
             self.take(values)
 
-    def take(self, values: dict[str, Any]) -> None:
-        """Measures that the slate cannot take as they are."""
+    def take(self, values: dict[str, Any]) -> bool:
+        """Measures that the slate cannot take as they are; whether it could when they were made plain."""
         if self._closed:
-            return
+            return False
         held, slate = self.run.measures(values), self.slate
-        if held and (slate is None or slate.now is not self or not slate.measured(held)):
+        if slate is not None and slate.now is self and slate.measured(held):
+            return True
+        if held:
             self.run.tell(Measured(self.at, held))
+        return False
 
     def done(self, *, ago: float = 0.0) -> None:
         """The batch ended, now or some seconds ago."""

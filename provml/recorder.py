@@ -169,7 +169,7 @@ class Recorder:
         """How often capture itself failed."""
         return self._writer.faults if self._writer is not None else 0
 
-    tell: Callable[[event.Event], None] = staticmethod(lambda what: None)
+    tell: Callable[[event.Event], bool] = staticmethod(lambda what: True)
     """Append an event; every verb ends here. Where recording is off, nothing happens."""
 
     def fault(self, error: Exception) -> None:

@@ -41,8 +41,6 @@ LARGEST = 2**53
 """Up to here, a double holds every whole number."""
 FOLD_SECONDS = 1.0
 """After about so long a batch that ended is told, for whoever looks on."""
-GONE = memoryview(bytearray(BYTES)).cast("d")
-GONE.release()
 
 
 class Head(msgspec.Struct):
@@ -72,7 +70,7 @@ class Slate:
         "at", "due", "names", "now", "owner", "path", "row", "told", "view",
     )  # fmt: skip
 
-    def __init__(self, sink: MappedFile, tell: Callable[[event.Event], None]) -> None:
+    def __init__(self, sink: MappedFile, tell: Callable[[event.Event], bool]) -> None:
         self.at = ""
         self.owner: Holder | None = None
         self.now: object = None
@@ -88,7 +86,7 @@ class Slate:
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             os.posix_fallocate(file, 0, END * BYTES)
-            self._map = mmap.mmap(file, END * BYTES)
+            self._map: mmap.mmap | bytearray = mmap.mmap(file, END * BYTES)
         except BaseException:
             self.path.unlink(missing_ok=True)
             raise
@@ -187,16 +185,17 @@ class Slate:
 
     def fold(self) -> None:
         """Tell the batches that have ended, as one event."""
-        first, last = self._folded, self.row
-        self._folded = last  # at once, for a signal's handler may come here as well
-        written, self._tells = self._sink.end, True
+        first, last, written = self._folded, self.row, self._sink.end
         try:
+            self._folded, self._tells = last, True  # at once, for a signal's handler may come here as well
             self.due = 0.0 if self._new else perf_counter() + FOLD_SECONDS
             if first < last:
                 rows = self.view[first:last].tolist()
                 what = _batches(self.at, [*self.names], rows, self._before + (last - HEAD) // WIDTH)
-                self._tell(what)
-                self._add(what.values)
+                if self._tell(what):
+                    self._add(what.values)
+                else:
+                    self._folded = first  # again with the next ones, while there is room
         except BaseException:
             if self._sink.end == written:
                 self._folded = first
@@ -218,14 +217,15 @@ class Slate:
             return
         numbers = self.view[row : row + WIDTH].tolist()
         if numbers[TOLD]:
-            self._tells = True
+            self._tells, written = True, self._sink.end
             try:
                 what = _measured(self.at, [*self.names], numbers)
                 self._tell(what)
-                self.view[row + TOLD] = self.told = 0
                 self._add({name: [value] for name, value in what.values.items()})
             finally:
                 self._tells = False
+                if self._sink.end != written:
+                    self.view[row + TOLD] = self.told = 0
 
     def _add(self, values: Mapping[str, Sequence[Value | None]]) -> None:
         """Add measures that were told to the totals of the section."""
@@ -249,11 +249,14 @@ class Slate:
 
     def drop(self) -> None:
         """Let go of it and leave it as it is, for it belongs to the process that forked this one."""
-        view, self.view = self.view, GONE
         self.owner, self.now, self.told, self._thread = None, None, 0, 0
-        with contextlib.suppress(BufferError):
-            view.release()
-            self._map.close()
+        self._tell = lambda what: True
+        self._map = bytearray(END * BYTES)  # for a thread that is in the middle of a row
+        self.view = memoryview(self._map).cast("d")
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """A copy of what has it has none."""
+        return type(None), ()
 
 
 def beside(journal: Path) -> Path:
@@ -261,22 +264,28 @@ def beside(journal: Path) -> Path:
     return journal.with_suffix(".slate")
 
 
-def unwritten(journal: Path, told: int, *, is_over: bool) -> list[bytes]:
+def snapshot(journal: Path) -> bytes:
+    """The slate of a journal's writer as it is now; nothing where there is none."""
+    with contextlib.suppress(OSError), beside(journal).open("rb", buffering=0) as file:
+        held = file.read(END * BYTES)
+        file.seek(0)
+        if file.read(BYTES) == held[:BYTES]:  # else it was begun anew meanwhile
+            return held
+    return b""
+
+
+def unwritten(held: bytes, told: int, *, is_over: bool) -> list[bytes]:
     """The lines that are missing at the end of a journal that tells so many rows: the others that stand on its slate.
 
-    A batch that has not ended is told as far as it is known where its writer `is_over`, and else not yet.
+    The slate is to be read before the lines: what it holds that is in none of them comes after them all. A batch that
+    has not ended is told as far as it is known where its writer `is_over`, and else not yet.
     """
     try:
-        with beside(journal).open("rb", buffering=0) as file:
-            held = file.read(END * BYTES)
-            file.seek(0)
-            if file.read(BYTES) != held[:BYTES]:  # it was begun anew meanwhile
-                return []
         view = memoryview(held).cast("d")
         before, length = int(view[1]), int(view[2])
         head = msgspec.json.decode(held[TEXT * BYTES :][:length], type=Head)
         rows = view[HEAD:END].tolist()
-    except (OSError, ValueError, OverflowError, IndexError, TypeError, msgspec.MsgspecError):  # none, or damaged
+    except (ValueError, OverflowError, IndexError, TypeError, msgspec.MsgspecError):  # none, or damaged
         return []
     if not view[0] or before > told:  # what comes before these is in the journal by now
         return []

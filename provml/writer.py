@@ -155,8 +155,8 @@ class Writer:
 
     # ---- writing
 
-    def tell(self, what: event.Event, last: bool = False) -> None:
-        """Append one event; when this returns, the event outlives the process."""
+    def tell(self, what: event.Event, last: bool = False) -> bool:
+        """Append one event; when this returns, the event outlives the process, or it is false and there is a fault."""
         try:
             if self._slate is not None:
                 self._slate.settle()
@@ -167,7 +167,7 @@ class Writer:
             with self.lock:
                 if self._busy:  # a signal's handler came in between
                     self._waiting.append(line)
-                    return
+                    return True
                 if self._sink is None:
                     self._make_ready(line)
                 self._busy = True
@@ -178,8 +178,10 @@ class Writer:
                 self._dirty = True
             if self._waiting or self._later is not None:
                 self._catch_up()
+            return True
         except Exception as error:
             self.fault(error)
+            return False
 
     def slate(self, owner: Holder) -> Slate | None:
         """The slate for the batches of a section, where the journal is mapped as well and no other thread has it."""
@@ -321,6 +323,7 @@ class Writer:
                 if self._slate is not None:
                     self._slate.close()
             finally:
+                self._slate, self._may_slate = None, False
                 self._tell_end(last)
         finally:
             with self.lock:

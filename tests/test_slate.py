@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -29,9 +31,9 @@ from journals import told_in
 import provml
 from provml import event, slate
 from provml.event import Batch, Batches, Fault, Measured
-from provml.journal import read_lines
+from provml.journal import MappedFile, read_lines
 from provml.recorder import Recorder
-from provml.store import Store
+from provml.store import Store, reading
 
 BATCHES = "SELECT (COUNT(?b) AS ?n) { ?b a provml:BatchExecution }"
 
@@ -305,7 +307,7 @@ def test_a_run_that_ends_by_itself_leaves_no_slate():
 def test_a_killed_writer_that_had_told_all_leaves_nothing_to_tell():
     killed("epoch.measured(score=1.0); batch.done(); epoch.measured(score=2.0); os.kill(os.getpid(), signal.SIGKILL)")
     assert slate.beside(journal()).exists()
-    assert slate.unwritten(journal(), lines(Batches)[-1].told, is_over=True) == []
+    assert slate.unwritten(slate.snapshot(journal()), lines(Batches)[-1].told, is_over=True) == []
     assert len(said(Batch)) == 190
 
 
@@ -323,7 +325,7 @@ def test_a_slate_that_is_damaged_breaks_no_reading(damage: bytes, at: int):
         del os.environ["PROVML_JOURNAL"]
         slate.beside(path).write_bytes(held[:at] + damage + held[at + len(damage) :])
         path.write_bytes(b"")
-        for line in slate.unwritten(path, 0, is_over=True):
+        for line in slate.unwritten(slate.snapshot(path), 0, is_over=True):
             with contextlib.suppress(msgspec.MsgspecError):  # a damaged line, reported and left out
                 assert all(event.each(event.decode(line)))
 
@@ -381,6 +383,120 @@ def test_an_interrupt_tells_no_batch_twice_and_loses_none():
     for epoch in {place.rpartition("/")[0] for place in places}:
         held = [int(place.rpartition("/")[2]) for place in places if place.startswith(f"{epoch}/")]
         assert held == list(range(1, len(held) + 1)), epoch
+
+
+def test_a_run_that_has_ended_raises_nothing_into_the_training():
+    run = provml.record("x", run="r", capture_environment=False)
+    for epoch in run.training().epochs(3):
+        for batch in epoch.batches(range(4)):
+            batch.measured(loss=1.0)
+            if (epoch.index, batch.index) == (1, 2):
+                run.finish()
+        epoch.batch(5).measured(loss=1.0)
+    assert run.faults > 10
+    assert len(said(Measured)) == 2
+
+
+def test_a_run_that_another_thread_ends_raises_nothing_into_the_training():
+    for number in range(30):
+        run = provml.record("x", run=f"r{number}", capture_environment=False)
+        failed: list[BaseException] = []
+
+        def train(run: Recorder = run, failed: list[BaseException] = failed) -> None:
+            try:
+                for batch in run.training().epoch(1).batches(range(3000)):
+                    batch.measured(loss=1.0)
+            except BaseException as error:
+                failed.append(error)
+
+        training = threading.Thread(target=train)
+        training.start()
+        time.sleep(0.001)
+        run.finish()
+        training.join()
+        assert failed == []
+        held = [what.at for what in said(Batch, journal(f"r{number}"))]
+        assert held == [f"training/1/{n}" for n in range(1, len(held) + 1)]
+
+
+def test_what_has_the_slate_can_be_copied(run: Recorder):
+    with run.training() as training, training.epoch(1) as epoch:
+        for batch in epoch.batches(range(2)):
+            batch.measured(loss=1.0)
+            for one in (training, epoch, batch):
+                assert copy.deepcopy(one).run is run
+                pickle.loads(pickle.dumps(one))
+
+
+def test_rows_that_could_not_be_told_hide_none_of_those_after_them(monkeypatch: pytest.MonkeyPatch):
+    append = MappedFile.append
+
+    def full(self: MappedFile, line: bytes, last: bool = False) -> None:
+        if b'"told":65' in line:
+            raise OSError(28, "No space left on device")
+        append(self, line, last)
+
+    monkeypatch.setattr(MappedFile, "append", full)
+    run = provml.record("x", run="r", capture_environment=False)
+    for batch in run.training().epoch(1).batches(range(200)):
+        batch.measured(loss=1.0)
+        if batch.index == 120:
+            break
+    assert run.faults == 1
+    assert [what.at for what in said(Batch)] == [f"training/1/{n}" for n in (1, *range(66, 120))]
+    run.finish()
+
+
+def test_an_interrupt_while_measures_are_told_tells_them_once(run: Recorder, monkeypatch: pytest.MonkeyPatch):
+    with run.training() as training, training.epoch(1) as epoch:
+        batches = epoch.batches(range(5))
+        next(batches).measured(loss=1.0)
+        next(batches).measured(loss=2.0)
+        tell = epoch._slate._tell  # type: ignore[union-attr]
+
+        def interrupted(what: event.Event) -> bool:
+            tell(what)
+            epoch._slate._tell = tell  # type: ignore[union-attr]
+            raise KeyboardInterrupt
+
+        epoch._slate._tell = interrupted  # type: ignore[union-attr]
+        for _ in range(2):
+            with contextlib.suppress(KeyboardInterrupt):
+                epoch.measured(score=1.0)
+        next(batches).measured(loss=3.0)
+    assert [what.values["loss"] for what in said(Measured) if "loss" in what.values] == [1.0, 2.0, 3.0]
+
+
+def test_a_slate_is_read_before_the_lines_so_that_nothing_is_taken_before_what_precedes_it(
+    run: Recorder, monkeypatch: pytest.MonkeyPatch
+):
+    training = run.training()
+    epochs = training.epochs(3)
+    batches = next(epochs).batches(range(6))
+    steps = iter(range(100))
+
+    def step() -> None:
+        """The training goes on by a batch, or into its next epoch."""
+        nonlocal batches
+        if next(steps) % 5 == 4:
+            batches = next(epochs).batches(range(6))
+        next(batches).measured(loss=1.0, good=True)
+
+    read = reading.read_lines
+
+    def meanwhile(path: Path, offset: int = 0, number: int = 0) -> Iterator[Any]:
+        yield from read(path, offset, number)
+        step()
+
+    with Store(".provml") as store:
+        with monkeypatch.context() as patched:
+            patched.setattr(reading, "read_lines", meanwhile)
+            for _ in range(10):
+                store.sync()
+        store.sync()
+        live = set(store.index.store.quads_for_pattern(None, None, None, ox.DefaultGraph()))
+        store.rebuild()
+        assert set(store.index.store.quads_for_pattern(None, None, None, ox.DefaultGraph())) == live
 
 
 def test_where_no_slate_can_be_made_each_batch_is_told_by_itself(run: Recorder, monkeypatch: pytest.MonkeyPatch):

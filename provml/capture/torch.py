@@ -128,8 +128,8 @@ class Capture(Optimizing):
             slate = batch.slate
             if slate is None or slate.now is not batch or not slate.measured(values, TENSOR):
                 held = {name: _number(value) for name, value in values.items()}
-                self._add(held)
-                batch.take(held)
+                if not batch.take(held):
+                    self._add(held)
         except Exception as error:
             self.run.fault(error)
 

@@ -11,7 +11,7 @@ from provml import event
 from provml.errors import BrokenFile
 from provml.journal import read_lines
 from provml.run import journals_of, leader, status_of
-from provml.slate import unwritten
+from provml.slate import snapshot, unwritten
 
 
 class Tail:
@@ -67,14 +67,16 @@ class Tail:
 
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:
         """The lines since the last time, and what stands on its slate."""
+        held = snapshot(self.path)
         yield from read_lines(self.path, self._offset, self.number)
         if self.end is not None or self._is_whole:
             return
         is_over = self.status != "RUNNING"
         if is_over:
+            held = snapshot(self.path)
             yield from read_lines(self.path, self._offset, self.number)  # what came in between
             self._is_whole = True
-        for line in unwritten(self.path, self._batches, is_over=is_over):
+        for line in unwritten(held, self._batches, is_over=is_over):
             yield self._offset, self.number, line
 
     @property

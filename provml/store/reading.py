@@ -11,7 +11,7 @@ from provml import event
 from provml.journal import read_lines
 from provml.lift import Lifter
 from provml.run import SILENT_SECONDS, first_line, is_gone, is_main, status_of
-from provml.slate import unwritten
+from provml.slate import snapshot, unwritten
 from provml.store.kin import Eldest, Siblings
 from provml.store.pace import Pace
 from provml.store.progress import Journal
@@ -141,10 +141,10 @@ class _Lines:
 
     def __iter__(self) -> Iterator[tuple[int, int, bytes]]:
         try:
+            held = snapshot(self._path)
             yield from _lines(self._path, self._journal)
-            if self._journal.end is None:
-                for line in unwritten(self._path, self._journal.told, is_over=self._is_over):
-                    yield self._journal.offset, self._journal.number, line
+            for line in unwritten(held, self._journal.told, is_over=self._is_over):
+                yield self._journal.offset, self._journal.number, line
         except OSError as error:  # what came before it is lifted, and has to be given first
             self.failed = error
 

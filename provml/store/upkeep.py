@@ -13,7 +13,7 @@ import msgspec
 from provml import event
 from provml.errors import BrokenFile
 from provml.run import is_written, journals, journals_of
-from provml.slate import unwritten
+from provml.slate import snapshot, unwritten
 from provml.store.adding import Added
 from provml.store.kin import Eldest
 from provml.store.progress import Journal, Problem
@@ -90,11 +90,11 @@ def _copy_lines(path: Path, copy: Path) -> None:
     copy.parent.mkdir(parents=True, exist_ok=True)
     try:
         with copy.open("wb") as file:
-            is_over, told = not is_written(path), 0
+            is_over, told, held = not is_written(path), 0, snapshot(path)
             for _, _, line in whole_lines(path):
                 file.write(line + b"\n")
                 told = max(told, _told(line))
-            file.writelines(line + b"\n" for line in unwritten(path, told, is_over=is_over))
+            file.writelines(line + b"\n" for line in unwritten(held, told, is_over=is_over))
         shutil.copystat(path, copy)
     except FileNotFoundError:  # its run was removed just now
         copy.unlink(missing_ok=True)

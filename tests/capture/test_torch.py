@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import provml
@@ -527,3 +528,27 @@ def test_what_only_batches_were_told_is_the_epochs_as_their_mean(tmp_path: Path)
     with provml.open(tmp_path) as store:
         assert store.ask("q3", model="means").column("value") == [3.0, 6.0]
         assert store.ask("q3", model="means", measure="seen").column("value") == [9.0, 9.0]
+
+
+KINDS: dict[str, Any] = {
+    "float": float,
+    "float32 of numpy": np.float32,
+    "array": np.array,
+    "tensor": lambda number: torch.tensor(float(number), requires_grad=True),
+    "bfloat16": lambda number: torch.tensor(number, dtype=torch.bfloat16),
+    "whole": lambda number: torch.tensor(number),
+    "parameter": lambda number: torch.nn.Parameter(torch.tensor(float(number))),
+    "now this, now that": lambda number: np.float32(number) if number % 2 else float(number),
+}
+
+
+@pytest.mark.parametrize("how", [{}, {"every": 3}, {"detail": "epoch"}], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_mean_is_of_all_batches_whatever_tells_a_number(tmp_path: Path, kind: str, how: dict[str, Any]):
+    with Capture("means", home=tmp_path, strict=True, **how) as capture:
+        for _ in capture.epochs(2):
+            for number in capture.batches(range(1, 6)):
+                capture.measured(loss=KINDS[kind](number), twice=2.0 * number)
+    with provml.open(tmp_path) as store:
+        assert store.ask("q3", model="means").column("value") == [3.0, 3.0]
+        assert store.ask("q3", model="means", measure="twice").column("value") == [6.0, 6.0]
