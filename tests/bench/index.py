@@ -27,7 +27,7 @@ WORKFLOWS, EPOCHS, BATCHES = 8, 300, 200
 
 
 def record(home: Path, scale: float) -> int:
-    """Record the workflows; how many events that takes."""
+    """Record the workflows; how many lines that takes."""
     from provml.recorder import Recorder
 
     epochs, batches = max(1, round(EPOCHS * scale**0.5)), max(1, round(BATCHES * scale**0.5))
@@ -128,7 +128,7 @@ def run(scale: float, repeat: int, folder: Path) -> dict[str, Any]:
     """All figures of one scale."""
     home, ntriples, raw = folder / "home", folder / "all.nt", folder / "raw"
     shutil.rmtree(folder, ignore_errors=True)
-    events = record(home, scale)
+    lines = record(home, scale)
     triples = lift(home, ntriples)
     best: dict[str, dict[str, float]] = {}
     for _ in range(repeat):
@@ -137,7 +137,7 @@ def run(scale: float, repeat: int, folder: Path) -> dict[str, Any]:
             best[name] = {key: min(took[key], best.get(name, took)[key]) for key in took}
     return {
         "scale": scale,
-        "events": events,
+        "lines": lines,
         "triples": triples,
         "written": size(home / "runs"),
         "ntriples": ntriples.stat().st_size,
@@ -150,7 +150,7 @@ def run(scale: float, repeat: int, folder: Path) -> dict[str, Any]:
 def show(figures: dict[str, Any], before: dict[str, Any] | None) -> None:
     """Print the figures of one scale."""
     raw, ours, triples = figures["raw"], figures["journals"], figures["triples"]
-    print(f"\nscale {figures['scale']:g}: {triples:,} triples from {figures['events']:,} events")
+    print(f"\nscale {figures['scale']:g}: {triples:,} triples from {figures['lines']:,} lines of journals")
     print(f"{'':22}{'CPU s':>9}{'wall s':>9}{'triples/CPU s':>15}{'peak MB':>9}{'disk MB':>9}")
     for label, took, disk in (
         ("raw bulk_load", raw, figures["raw index"]),
