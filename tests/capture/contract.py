@@ -312,6 +312,28 @@ def ask(store: Any, sparql: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in store.query(sparql).rows]
 
 
+def used(store: Any, kind: str = "TrainingExecution") -> dict[str, Any]:
+    """The values that stages of one class used, by name."""
+    return dict(
+        ask(
+            store,
+            f"""SELECT ?name ?value {{ ?stage a provml:{kind} ; prov:used ?v . ?v prov:value ?value ;
+                provlake:wasDerivedFromAttribute/rdfs:label ?name }}""",
+        )
+    )
+
+
+def model_facts(store: Any) -> dict[str, Any]:
+    """What is known of models, by name."""
+    return dict(
+        ask(
+            store,
+            """SELECT ?name ?value { ?v a provml:ModelHyperparameterValue ; prov:value ?value ;
+               provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
+        )
+    )
+
+
 def by_epoch(store: Any, section: str) -> dict[str, list[float]]:
     """The measures of the sections of one class, by name, in the order of the sections."""
     rows = ask(

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, SeveralContract, Told, adaptations, ask, by_epoch, models_of
+from capture.contract import (
+    Boom,
+    CaptureContract,
+    SeveralContract,
+    Told,
+    adaptations,
+    ask,
+    by_epoch,
+    model_facts,
+    models_of,
+)
 from capture.digits import digits
 from capture.digits import rows as some_rows
 from provml.lift.plan import direction_of
@@ -180,16 +190,6 @@ def test_the_measures_of_boosting_are_better_low_or_high(measure: str, direction
 def rounds(store: Any) -> list[int]:
     found = ask(store, "SELECT ?i { ?r a provml:RoundExecution ; provml:sectionIndex ?i } ORDER BY ?i")
     return [row[0] for row in found]
-
-
-def model_facts(store: Any) -> dict[str, Any]:
-    return dict(
-        ask(
-            store,
-            """SELECT ?name ?value { ?v a provml:ModelHyperparameterValue ; prov:value ?value ;
-               provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
-        )
-    )
 
 
 def test_an_early_stop_of_xgboost_adapts_the_number_of_rounds_and_names_the_best(home: Path):

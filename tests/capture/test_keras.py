@@ -19,6 +19,7 @@ from capture.contract import (
     by_epoch,
     judged,
     models_of,
+    used,
     used_by,
 )
 from capture.digits import digits, rows
@@ -460,16 +461,6 @@ def test_data_is_known_by_its_content_and_by_what_was_handed_over(tmp_path: Path
 # ---- what Keras says in its own way
 
 
-def hyperparameters(store: Any) -> dict[str, Any]:
-    return dict(
-        ask(
-            store,
-            """SELECT ?name ?value { ?t a provml:TrainingExecution ; prov:used ?v . ?v prov:value ?value ;
-               provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
-        )
-    )
-
-
 def test_what_is_switched_on_and_off_is_an_adaptation(tmp_path: Path):
     class Hand(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -487,7 +478,7 @@ def test_what_is_switched_on_and_off_is_an_adaptation(tmp_path: Path):
 def test_the_optimizer_inside_one_that_scales_the_loss_is_named(tmp_path: Path):
     scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01, beta_1=0.8), initial_scale=1024.0)
     with recorded(tmp_path, model=small(optimizer=scaled), epochs=1) as store:
-        found = hyperparameters(store)
+        found = used(store)
         told = {name: found[name] for name in ("optimizer", "learning_rate", "beta_1", "loss_scale")}
         assert told == {"optimizer": "Adam", "learning_rate": 0.01, "beta_1": 0.8, "loss_scale": 1024.0}
         assert adaptations(store) == []
@@ -513,7 +504,7 @@ def test_several_inputs_come_in_batches_of_the_usual_size_and_weights_of_samples
     with Capture("digits", home=tmp_path, strict=True) as capture:
         model.fit([x, x], y, sample_weight=y * 0.1, callbacks=[capture], verbose=0)
     with provml.open(tmp_path) as store:
-        found = hyperparameters(store)
+        found = used(store)
         assert (found["batch_size"], found["sample_weight"]) == (32, f"ndarray of shape {y.shape}")
 
 

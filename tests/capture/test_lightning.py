@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, digest_of, judged
+from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, digest_of, judged, used
 from capture.digits import digits, rows
 from provml.recorder import Recorder
 
@@ -168,16 +168,6 @@ def test_validate_alone_is_a_validation_of_the_model(tmp_path: Path):
         rows = ask(store, """SELECT ?n { ?v a provml:ValidationExecution ; provml:evaluated ?m .
             ?e prov:wasGeneratedBy ?v ; prov:wasDerivedFrom/rdfs:label ?n } ORDER BY ?n""")  # fmt: skip
         assert rows == [("accuracy",), ("loss",)]
-
-
-def used(store: Any) -> dict[str, Any]:
-    return dict(
-        ask(
-            store,
-            """SELECT ?name ?value { ?t a provml:TrainingExecution ; prov:used ?v . ?v prov:value ?value ;
-               provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
-        )
-    )
 
 
 def test_a_training_that_is_resumed_goes_on_from_its_checkpoint(tmp_path: Path):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, by_epoch
+from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, by_epoch, model_facts, used
 from capture.digits import digits
 from capture.digits import rows as some_rows
 from provml.recorder import Recorder
@@ -116,26 +116,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def captured(home: Path, **settings: Any) -> Capture:
     return Capture("digits", home=home, strict=True, capture_environment=False, **settings)
-
-
-def used(store: Any, kind: str = "TrainingExecution") -> dict[str, Any]:
-    return dict(
-        ask(
-            store,
-            f"""SELECT ?name ?value {{ ?stage a provml:{kind} ; prov:used ?v . ?v prov:value ?value ;
-                provlake:wasDerivedFromAttribute/rdfs:label ?name }}""",
-        )
-    )
-
-
-def model_facts(store: Any) -> dict[str, Any]:
-    return dict(
-        ask(
-            store,
-            """SELECT ?name ?value { ?v a provml:ModelHyperparameterValue ; prov:value ?value ;
-               provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
-        )
-    )
 
 
 def test_two_lines_record_a_fit_and_its_score(home: Path):
