@@ -103,7 +103,7 @@ class Batched:
             told = every == 1 or (every > 1 and (index - first) % every == 0)
             if told and (slate is None or slate.owner is not self):
                 slate = self.claim() if index <= LARGEST else None
-            batch = BatchNow(self, index, data, slate, not told)
+            batch = BatchNow(self, index, data if to is None else None, slate, not told)
             if told and slate is not None and slate.now is None and slate.row < end:  # as in `batch`, in fewer steps
                 slate.view[slate.row] = index
                 slate.now = batch

@@ -108,6 +108,7 @@ class Capture(Optimizing):
         for first in items:
             self._begin_batches()
             several = chain((first,), items)
+            del first  # it may be large, and is the loop's
             if self.epoch is None:
                 yield from several
                 return
