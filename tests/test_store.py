@@ -23,7 +23,7 @@ from provml import resources
 from provml.errors import BrokenFile, BrokenQuery, ForkedStore, NoSuchNode, NoSuchRun, NotAnIRI
 from provml.event import decode, each
 from provml.recorder import Recorder
-from provml.store import Store, kin, reading
+from provml.store import Store, kin, progress, reading
 from provml.store import index as index_room
 from provml.values import IRI
 from provml.vocab import Persona, Study
@@ -741,6 +741,28 @@ def test_a_sync_that_fails_half_way_loses_nothing(home: Path, monkeypatch: pytes
     shutil.rmtree(home / "index")
     with Store(home) as store:
         assert quads(store) == by_pieces
+
+
+def test_what_was_loaded_and_not_optimized_before_a_process_ended_is_so_by_the_next(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    train(home, epochs=20, batches=200)
+    monkeypatch.setattr(index_room, "SMALL", 1000)
+    monkeypatch.setattr(index_room, "QUICK", 0)
+
+    def is_rough() -> bool:
+        return progress.decode((home / "index" / "progress").read_bytes()).is_rough
+
+    with monkeypatch.context() as ending:
+        ending.setattr(index_room.Standing, "tell", lambda *given: sys.exit("the end"))
+        with pytest.raises(SystemExit), Store(home) as store:
+            store.sync()
+    assert is_rough()
+    files = {path.name for path in (home / "index" / "store").glob("*.sst")}
+    with Store(home) as store:
+        store.sync()
+    assert not is_rough()
+    assert files - {path.name for path in (home / "index" / "store").glob("*.sst")}  # they are parts of others now
 
 
 def test_the_report_of_a_sync_adds_up_to_its_events(home: Path):

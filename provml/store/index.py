@@ -254,14 +254,17 @@ class Index:
             if not chunk.is_small(SMALL):
                 size = self._size()
                 self.store.bulk_load(chunk, format=ox.RdfFormat.N_TRIPLES, lenient=True)  # type: ignore[arg-type]
-                if self._size() > max(2 * size, QUICK):
-                    self.store.optimize()  # from two to five times quicker to ask; done each time it has doubled
+                self.progress.is_rough |= self._size() > max(2 * size, QUICK)
                 self._keep()
             elif chunk.held:
                 self.store.load(chunk.held, format=ox.RdfFormat.N_TRIPLES, lenient=True)
             events += chunk.events
         self._since_kept += events
-        if self._standing.tell(self.store, self.progress) or events or is_much:
+        has_news = self._standing.tell(self.store, self.progress) or events or is_much
+        if self.progress.is_rough:
+            self.store.optimize()  # from two to five times quicker to ask; done last, each time that it has doubled
+            self.progress.is_rough, is_much = False, True
+        if has_news or is_much:
             self._reached = kept.encode(self.progress)
             if is_much or self._since_kept >= MUCH:
                 self._keep()

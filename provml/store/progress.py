@@ -69,12 +69,14 @@ class Journal(msgspec.Struct):
 
 
 class Progress(msgspec.Struct):
-    """All journals by path below the home, the standing told for each run, and the files added by hand."""
+    """All journals by path below the home, the standing told for each run, the files added by hand, and whether so much
+    was loaded that the store is to be optimized."""
 
     made: str = ""
     journals: dict[str, Journal] = {}
     told: dict[str, str] = {}
     added: list[str] = []
+    is_rough: bool = False
 
 
 @cache
