@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -67,9 +68,15 @@ class BatchNow:
 
 
 class Handed(Protocol):
-    """Whoever tells of the batch that is worked on."""
+    """Whoever is handed each batch of a loop while it is worked on, and tells of it."""
 
     batch: BatchNow | None
+
+    def begun(self) -> Batched | None:
+        """The section of the batches, now that the first has come; None where nothing is told."""
+
+    def broke_off(self) -> None:
+        """The loop was left in the middle of a batch."""
 
 
 class Batched:
@@ -88,46 +95,7 @@ class Batched:
 
     def batches(self, loader: Iterable[Any], *, first: int = 1) -> Iterator[BatchNow]:
         """The batches of a loader: `for batch in epoch.batches(loader):`, each with its `data`."""
-        return self._each(loader, first, None)
-
-    def handed(self, loader: Iterable[Any], to: Handed) -> Iterator[Any]:
-        """The data of the batches of a loader, while each batch is handed to whoever tells of it."""
-        return self._each(loader, 1, to)
-
-    def _each(self, loader: Iterable[Any], first: int, to: Handed | None) -> Iterator[Any]:
-        every = self._every
-        slate: Slate | None = None
-        clock, now, end, last = perf_counter, time, END, LAST  # what is at hand here need not be fetched for each batch
-        self._settle()
-        for index, data in enumerate(loader, first):
-            told = every == 1 or (every > 1 and (index - first) % every == 0)
-            if told and (slate is None or slate.owner is not self):
-                slate = self.claim() if index <= LARGEST else None
-            batch = BatchNow(self, index, data if to is None else None, slate, not told)
-            if told and slate is not None and slate.now is None and slate.row < end:  # as in `batch`, in fewer steps
-                slate.view[slate.row] = index
-                slate.now = batch
-            try:
-                if to is None:
-                    yield batch
-                else:
-                    to.batch = batch
-                    yield data
-            except GeneratorExit:
-                self._left, self._left_at = batch, perf_counter()
-                raise
-            if slate is not None and slate.now is batch:  # as in `done`
-                batch._closed = True
-                ended, row, view = clock(), slate.row, slate.view
-                view[row + SECONDS] = ended - batch._began
-                view[row + ENDED] = now()
-                slate.row, slate.now, slate.told = row + WIDTH, None, 0
-                if ended > slate.due or row == last:
-                    slate.turn()
-            else:
-                batch.done()
-        if slate is not None:
-            self.free()
+        return _each(loader, first, self, None)
 
     def batch(self, index: int) -> BatchNow:
         """One batch, counted from 1 and ended by `done`; those that `detail` and `every` leave out are not told."""
@@ -162,3 +130,63 @@ class Batched:
                 self._slate.free()
             except Exception as error:
                 self.run.fault(error)
+
+
+def handed(loader: Iterable[Any], to: Handed) -> Iterator[Any]:
+    """What a loader gives, while each batch is handed to whoever tells of it."""
+    return _each(loader, 1, None, to)
+
+
+def _each(loader: Iterable[Any], first: int, section: Batched | None, to: Handed | None) -> Iterator[Any]:
+    """The batches of a section, or what a loader gives: one loop for both, for each call takes long in a training."""
+    items = iter(loader)
+    if to is not None:
+        for data in items:
+            items = chain((data,), items)
+            del data  # it may be large, and is the user's
+            section = to.begun()
+            break
+    if section is None:
+        yield from items
+        return
+    section._settle()
+    every, slate, batch = section._every, None, None
+    clock, now, end, last = perf_counter, time, END, LAST  # what is at hand here need not be fetched for each batch
+    for index, data in enumerate(items, first):
+        told = every == 1 or (every > 1 and (index - first) % every == 0)
+        if told and (slate is None or slate.owner is not section):
+            slate = section.claim() if index <= LARGEST else None
+        if to is None:
+            batch = BatchNow(section, index, data, slate, not told)
+        elif batch is None or batch.slate is not slate:
+            batch = BatchNow(section, index, None, slate, not told)
+        else:  # nobody has kept the one before
+            batch.index, batch._closed, batch._began = index, not told, clock()
+        if told and slate is not None and slate.now is None and slate.row < end:  # as in `batch`, in fewer steps
+            slate.view[slate.row] = index
+            slate.now = batch
+        try:
+            if to is None:
+                yield batch
+            else:
+                to.batch = batch
+                yield data
+        except GeneratorExit:
+            section._left, section._left_at = batch, perf_counter()
+            if to is not None:
+                to.broke_off()
+            raise
+        if slate is not None and slate.now is batch:  # as in `done`
+            batch._closed = True
+            ended, row, view = clock(), slate.row, slate.view
+            view[row + SECONDS] = ended - batch._began
+            view[row + ENDED] = now()
+            slate.row, slate.now, slate.told = row + WIDTH, None, 0
+            if ended > slate.due or row == last:
+                slate.turn()
+        else:
+            batch.done()
+    if slate is not None:
+        section.free()
+    if to is not None:
+        to.batch = None

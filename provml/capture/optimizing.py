@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +23,7 @@ CYCLED = ("momentum", "betas")
 """What schedulers that go in cycles change besides the rate."""
 WRAPPERS = ("module", "_orig_mod")
 """Where a network is kept that is distributed or compiled."""
+Only = tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]
 
 
 class Optimizing(Recording):
@@ -32,6 +32,7 @@ class Optimizing(Recording):
     optimizers: dict[str, Any]
     schedulers: list[Any]
     _glance: Callable[[], bool] | None = None
+    _only: Only | None = None
     _standing: Mapping[int, scheduler.Standing] = MappingProxyType({})
     _hidden: dict[int, list[Any]]
 
@@ -42,17 +43,21 @@ class Optimizing(Recording):
     def expect_epoch(self, index: int) -> None:
         """An epoch begins, and is told when there is something to tell of it."""
         super().expect_epoch(index)
-        self._glance = None
+        self._glance = self._only = None
 
     def look(self, *, during: int | None = None) -> None:
         """Tell what has changed, and remember how the optimizers and their schedulers stand."""
         super().look(during=during)
-        self._glance = glance(self.optimizers) if self.watches_batches else None
+        self._glance = self._only = None
+        if self.watches_batches:
+            self._only = only(self.optimizers)
+            self._glance = glance(self.optimizers)
         self._note()
 
     def begin_training(self, values: Mapping[str, Any], **said: Any) -> Stage:
         """Begin a training stage."""
-        self._hidden, self._glance = {}, None
+        self._hidden = {}
+        self._glance = self._only = None
         self._note()
         return super().begin_training(values, **said)
 
@@ -114,25 +119,30 @@ def glance(optimizers: dict[str, Any]) -> Callable[[], bool]:
     values, tensors = [], []
     for _, groups, _ in several:
         for group in groups:
-            keys = [key for key in group if key not in UNTOLD]
-            if keys:
-                values.append((group, itemgetter(*keys), itemgetter(*keys)(group)))
-            held = [group[key] for key in keys if hasattr(group[key], "_version")]
+            values.append((group, dict(group)))
+            held = [value for key, value in group.items() if key not in UNTOLD and hasattr(value, "_version")]
             tensors += [(one, one._version) for one in held]  # one is changed in its place
 
     def is_other() -> bool:
-        for one, groups, count in several:
-            if one.param_groups is not groups or len(groups) != count:
-                return True
-        for group, get, were in values:
-            if get(group) != were:
-                return True
-        return any(one._version != version for one, version in tensors) if tensors else False
+        try:
+            for one, groups, count in several:
+                if one.param_groups is not groups or len(groups) != count:
+                    return True
+            for group, were in values:
+                if group != were:
+                    return True
+            return any(one._version != version for one, version in tensors) if tensors else False
+        except Exception:  # what cannot be compared may be another
+            return True
 
-    if len(several) != 1 or len(values) != 1 or tensors:
-        return is_other
-    (optimizer, only, _), (group, get, were) = several[0], values[0]
-    return lambda: optimizer.param_groups is not only or len(only) > 1 or get(group) != were
+    return is_other
+
+
+def only(optimizers: dict[str, Any]) -> Only | None:
+    """All that there is to look at, in the usual case: the groups, the only one of them, and what it holds now."""
+    held = [(one.param_groups, group, dict(group)) for one in optimizers.values() for group in one.param_groups]
+    is_usual = len(held) == len(optimizers) == 1 and not any(hasattr(one, "_version") for one in held[0][1].values())
+    return held[0] if is_usual else None
 
 
 def inner(optimizer: Any) -> tuple[Any, ...]:

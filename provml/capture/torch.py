@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from provml.batch import handed
 from provml.capture import facts, layer
 from provml.capture.loop import Loop
 from provml.capture.optimizing import Optimizing, named, unwrapped
@@ -17,7 +17,7 @@ from provml.capture.recording import BY_HAND, hook
 from provml.capture.section import Section
 from provml.content import Data
 from provml.errors import MissingPart, WrongType
-from provml.sections import Stage
+from provml.sections import Epoch, Stage
 
 try:
     import torch
@@ -104,20 +104,16 @@ class Capture(Optimizing):
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """The batches of a loader, just as it gives them; `measured` is of the batch while its turn lasts."""
-        items = iter(loader)
-        for first in items:
-            self._begin_batches()
-            several = chain((first,), items)
-            del first  # it may be large, and is the loop's
-            if self.epoch is None:
-                yield from several
-                return
-            try:
-                yield from self.epoch.handed(several, self)
-            except GeneratorExit:
-                self._left_at = perf_counter()  # by a break, or by an error: then this batch has no end
-                raise
-            self.batch = None
+        return handed(loader, self)
+
+    def begun(self) -> Epoch | None:
+        """The epoch that is open, for the first of its batches has come."""
+        self._begin_batches()
+        return self.epoch
+
+    def broke_off(self) -> None:
+        """A loop over batches was left: by a break, or by an error, and then its last batch has no end."""
+        self._left_at = perf_counter()
 
     def measured(self, /, **values: Any) -> None:
         """Measures of the batch that is worked on, or else of the epoch."""
@@ -295,12 +291,17 @@ class Capture(Optimizing):
 
     def _on_step(self, optimizer: Any, given: Any, named: Any) -> None:
         """Before an optimizer's step: what it is about to use is in force."""
+        only = self._only
         try:
-            is_other = self._glance
-            if is_other is None or is_other():
-                self._look_at_step()
-        except Exception as error:
-            self.run.fault(error)
+            if only is not None:  # as in `moved`, in as few steps as there may be
+                groups, group, were = only
+                if group == were and optimizer.param_groups is groups and len(groups) == 1:
+                    return
+            elif self._glance is not None and not self._glance():
+                return
+        except Exception:  # what cannot be compared may be another
+            only = None
+        self._look_at_step()
 
     @hook
     def _look_at_step(self) -> None:

@@ -12,16 +12,18 @@ told apart by batch and counts to the recorder as a whole. A batch is two events
 Shown is the CPU time that is added to the training, the median of all readings, with the interval that holds the true
 median in 95 of 100 cases (by resampling), then the part of it that other threads have, then the added wall time. The
 control is a recorder that does nothing: what it differs from 0 by is noise, and an interval tells whether a figure can
-be told from it. `provml, captured` is the capture for PyTorch with all it does (adaptations are looked for at every
-step), `provml, by hand` the recorder's own verbs. Contenders that are not installed are named and left out. Which
-keep what was recorded through a `kill -9` is from the design of each: writing through (sqlite, flushed files, a mapped
-journal) or in portions and at the end. Nothing is asserted.
+be told from it. The limit keeps four bare numbers of each batch in a mapped file, in a few lines of Python. `provml,
+captured` is the capture for PyTorch with all it does (adaptations are looked for at every step), `provml, by hand` the
+recorder's own verbs. Contenders that are not installed are named and left out. Which keep what was
+recorded through a `kill -9` is from the design of each: writing through (sqlite, flushed files, a mapped journal) or in
+portions and at the end. Nothing is asserted.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import mmap
 import random
 import statistics
 import sys
@@ -29,6 +31,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +39,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 import capture as others  # the contenders of the benchmark next door
 
 Batches = Iterable[Any]
-Around = Callable[[Batches], Iterator[tuple[Any, Callable[[Any], None]]]]
+Around = Callable[[Batches], Iterator[tuple[Any, Callable[..., None]]]]
 """What is given the loader of an epoch and gives its batches, each with what is to be told of its loss."""
 
 
-def plain(loader: Batches) -> Iterator[tuple[Any, Callable[[Any], None]]]:
+def nothing(loss: Any) -> None:
+    """What a plain training tells of a batch."""
+
+
+def plain(loader: Batches) -> Iterator[tuple[Any, Callable[..., None]]]:
     for pair in loader:
-        yield pair, lambda loss: None
+        yield pair, nothing
 
 
 def telling(contender: Callable[[Path], Any]) -> Callable[..., Any]:
@@ -53,7 +60,7 @@ def telling(contender: Callable[[Path], Any]) -> Callable[..., Any]:
         with contender(folder) as tell:
             epoch = 0
 
-            def around(loader: Batches) -> Iterator[tuple[Any, Callable[[Any], None]]]:
+            def around(loader: Batches) -> Iterator[tuple[Any, Callable[..., None]]]:
                 nonlocal epoch
                 epoch += 1
                 for batch, pair in enumerate(loader):
@@ -72,10 +79,10 @@ def captured(folder: Path, training: dict[str, Any]) -> Iterator[Around]:
     with Capture("digits", training["network"], training["optimizer"], home=folder, strict=True) as capture:
         epochs = capture.epochs(1_000_000)
 
-        def around(loader: Batches) -> Iterator[tuple[Any, Callable[[Any], None]]]:
+        def around(loader: Batches) -> Iterator[tuple[Any, Callable[..., None]]]:
             next(epochs)
             for pair in capture.batches(loader):
-                yield pair, lambda loss: capture.measured(loss=loss)
+                yield pair, capture.measured
 
         yield around
         epochs.close()
@@ -95,8 +102,27 @@ def tensorboard(folder: Path) -> Iterator[others.Tell]:
     writer.close()
 
 
+@contextmanager
+def bare(folder: Path) -> Iterator[others.Tell]:
+    """The limit: four numbers of each batch, in a file that is mapped."""
+    with (folder / "numbers").open("w+b") as file:
+        file.truncate(1 << 20)
+        numbers = memoryview(mmap.mmap(file.fileno(), 1 << 20)).cast("d")
+        rows = cycle(range(0, len(numbers), 4))
+
+        def tell(epoch: int, batch: int, loss: float) -> None:
+            row = next(rows)
+            numbers[row] = epoch
+            numbers[row + 1] = batch
+            numbers[row + 2] = loss
+            numbers[row + 3] = time.time()
+
+        yield tell
+
+
 CONTENDERS: dict[str, tuple[str, bool, Callable[..., Any]]] = {
     "no-op (control)": ("", False, telling(others.nothing)),
+    "bare numbers, mapped (limit)": ("", True, telling(bare)),
     "provml, captured": ("", True, captured),
     "provml, by hand": ("", True, telling(others.with_provml("map"))),
     "json, flushed": ("", True, telling(others.with_json(True))),
@@ -153,7 +179,7 @@ def one_training(instrument: Callable[..., Any], epochs: int, size: int) -> tupl
                 loss = loss_of(network(x), y)
                 loss.backward()
                 optimizer.step()
-                tell(loss.detach())
+                tell(loss=loss.detach())
                 return True
             return False
 
@@ -194,11 +220,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--only", default="", help="only contenders with this in their name, and the control")
+    parser.add_argument("--only", default="", help="only contenders with this in their name, the control and the limit")
     given = parser.parse_args()
     found = {}
     for name, (package, _, instrument) in CONTENDERS.items():
-        if given.only not in name and "control" not in name:
+        if given.only not in name and "control" not in name and "limit" not in name:
             continue
         if package and importlib.util.find_spec(package) is None:
             print(f"{name}: not installed, left out")
