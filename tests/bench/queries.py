@@ -2,9 +2,10 @@
 
     python tests/bench/queries.py [--scale 0.01 0.1 1] [--runs 200 2000] [--repeat 15] [--keep FOLDER]
 
-The data is that of `index.py`. Each question runs as bound SPARQL on the opened index, rows taken into Python; the
-first run, which warms the caches, is not counted, and the median of the others is shown, by wall and by CPU. l5, l6 and
-l7 are asked for the slices of one workflow of the eight, and `all` for those of all. The limit is DuckDB over tables of
+The data is that of `index.py`. Each question runs as bound SPARQL on the opened index, rows taken into Python. All are
+asked in five rounds, since the machine is quicker at one time than at another; the first time in a round, which warms
+the caches, is not counted, and the median of the others is shown, by wall and by CPU, with the least. l5, l6 and l7 are
+asked for the slices of one workflow of the eight, and `all` for those of all. The limit is DuckDB over tables of
 the same data, flat and in memory. The naive way is the paper's: it adds up batches, where the catalog reads what was
 rolled up when an epoch ended. Growth compares with the scale before. With `--runs` the questions are also asked of so
 many small runs, a twentieth of which are of one model. Nothing is asserted.
@@ -19,10 +20,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from index import load_journals, record
 
+ROUNDS = 5
 RUN = "https://w3id.org/provml/run/"
 MODEL = {"model": "seismic"}
 ONE, ALL = {"from": 300, "to": 399}, {"from": 0, "to": 1_000_000}
@@ -180,18 +182,30 @@ def data_of(run: str) -> str:
     )
 
 
-def median(ask: Callable[[], list[Any]], repeat: int) -> tuple[float, float, int]:
-    """The median of wall and CPU milliseconds, and how many rows there are."""
-    rows = ask()
-    walls, cpus = [], []
-    for _ in range(repeat):
-        wall, cpu = time.perf_counter(), time.process_time()
-        ask()
-        walls.append((time.perf_counter() - wall) * 1000)
-        cpus.append((time.process_time() - cpu) * 1000)
-        if sum(walls) > 20_000:
-            break
-    return statistics.median(walls), statistics.median(cpus), len(rows)
+class Took(NamedTuple):
+    """Milliseconds that a question took, the median of wall and CPU and the least of CPU, and how many rows it has."""
+
+    wall: float
+    cpu: float
+    least: float
+    rows: int
+
+
+def in_rounds(asks: dict[str, Callable[[], list[Any]]], repeat: int) -> dict[str, Took]:
+    """What each question takes, all of them asked in turns."""
+    walls: dict[str, list[float]] = {name: [] for name in asks}
+    cpus: dict[str, list[float]] = {name: [] for name in asks}
+    rows = {}
+    for _ in range(min(ROUNDS, repeat)):
+        for name, ask in asks.items():
+            rows[name] = len(ask())
+            for _ in range(-(-repeat // ROUNDS)):
+                wall, cpu = time.perf_counter(), time.process_time()
+                ask()
+                walls[name].append((time.perf_counter() - wall) * 1000)
+                cpus[name].append((time.process_time() - cpu) * 1000)
+    middle = statistics.median
+    return {name: Took(middle(walls[name]), middle(cpus[name]), min(cpus[name]), rows[name]) for name in asks}
 
 
 def flat(store: Any) -> Any:
@@ -232,46 +246,59 @@ def show(
     asked: dict[str, tuple[str, dict[str, Any]]],
     repeat: int,
     before: dict[str, float],
-    beside: Callable[[str, float], list[str]] = lambda name, cpu: [],
+    sql: Callable[[str], Callable[[], list[Any]] | None] = lambda name: None,
+    naive: Callable[[str], Callable[[], list[Any]] | None] = lambda name: None,
 ) -> dict[str, float]:
     """Print the figures of one store; the CPU milliseconds of each question."""
     from provml.catalog import Catalog
 
     catalog = Catalog()
+    asks: dict[str, Callable[[], list[Any]]] = {}
+    for name, (question, values) in asked.items():
+        asks[name] = partial(_rows, store, catalog[question].bind(values))
+        if (flatly := sql(name)) is not None:
+            asks[f"{name} DuckDB"] = flatly
+    found = in_rounds(asks, repeat)
     took: dict[str, float] = {"triples": float(len(store))}
     print(f"\n{title}: {len(store):,} triples")
-    print(f"{'':8}{'rows':>7}{'wall ms':>10}{'CPU ms':>10}{'to reach':>10}{'growth':>8}  next to")
-    for name, (question, values) in asked.items():
-        text = catalog[question].bind(values)
-        wall, cpu, rows = median(lambda text=text: list(store.query(text)), repeat)
+    print(f"{'':8}{'rows':>7}{'wall ms':>10}{'CPU ms':>10}{'least':>10}{'to reach':>10}{'growth':>8}  next to")
+    for name in asked:
+        wall, cpu, least, rows = found[name]
         took[name] = cpu
         grown = f"{cpu / before[name]:.1f}" if name in before else ""
-        others = "; ".join(beside(name, cpu))
-        print(f"{name:8}{rows:7}{wall:10.2f}{cpu:10.2f}{TO_REACH.get(name, ''):>10}{grown:>8}  {others}")
+        others = []
+        if (limit := found.get(f"{name} DuckDB")) is not None:
+            others.append(f"DuckDB {limit.cpu:.1f} ms CPU ({limit.rows} rows): {cpu / limit.cpu:.1f} times that")
+        if (ask := naive(name)) is not None:
+            slow = in_rounds({name: ask}, 1)[name]
+            others.append(f"naive {slow.cpu:,.0f} ms CPU ({slow.rows} rows): {slow.cpu / cpu:.0f} times slower")
+        reach = TO_REACH.get(name, "")
+        print(f"{name:8}{rows:7}{wall:10.2f}{cpu:10.2f}{least:10.2f}{reach:>10}{grown:>8}  {'; '.join(others)}")
     if before:
         print(f"triples  {took['triples'] / before['triples']:.1f} times those of the one before")
     return took
 
 
-def limits(store: Any, asked: dict[str, tuple[str, dict[str, Any]]], repeat: int) -> Callable[[str, float], list[str]]:
-    """What DuckDB and the naive way take for a question, next to what it took."""
+def _rows(store: Any, sparql: str) -> list[Any]:
+    return list(store.query(sparql))
+
+
+def beside(store: Any, asked: dict[str, tuple[str, dict[str, Any]]]) -> tuple[Callable[[str], Any], ...]:
+    """What asks DuckDB and what asks in the naive way, for the questions that have them."""
     tables = flat(store)
     dataset = asked["l4"][1]["dataset"]
 
-    def beside(name: str, cpu: float) -> list[str]:
-        found, (question, _) = [], asked[name]
-        slices = ALL if name.endswith(" all") else ONE
-        if question in FLAT:
-            sql = FLAT[question].replace("FROM AND", f"{slices['from']} AND").replace("<= TO", f"<= {slices['to']}")
-            sql = sql.replace("DATASET", dataset)
-            limit = median(lambda: tables.execute(sql).fetchall(), repeat)
-            found.append(f"DuckDB {limit[1]:.1f} ms CPU ({limit[2]} rows): {cpu / limit[1]:.1f} times that")
-        if name in NAIVE:
-            naive = median(lambda: list(store.query(PREFIXES + NAIVE[name].replace("DATASET", dataset))), 1)
-            found.append(f"naive {naive[1]:,.0f} ms CPU ({naive[2]} rows): {naive[1] / cpu:.0f} times slower")
-        return found
+    def sql(name: str) -> Callable[[], list[Any]] | None:
+        question, slices = asked[name][0], ALL if name.endswith(" all") else ONE
+        if question not in FLAT:
+            return None
+        text = FLAT[question].replace("FROM AND", f"{slices['from']} AND").replace("<= TO", f"<= {slices['to']}")
+        return lambda: tables.execute(text.replace("DATASET", dataset)).fetchall()
 
-    return beside
+    def naive(name: str) -> Callable[[], list[Any]] | None:
+        return partial(_rows, store, PREFIXES + NAIVE[name].replace("DATASET", dataset)) if name in NAIVE else None
+
+    return sql, naive
 
 
 def main() -> None:
@@ -287,8 +314,7 @@ def main() -> None:
         for scale in options.scale:
             store = opened(kept / f"{scale:g}" / "home", partial(record, scale=scale))
             asked = cases(store)
-            beside = limits(store, asked, options.repeat)
-            before = show(store, f"scale {scale:g}", asked, options.repeat, before, beside)
+            before = show(store, f"scale {scale:g}", asked, options.repeat, before, *beside(store, asked))
         before = {}
         for runs in options.runs:
             store = opened(kept / f"{runs} runs" / "home", partial(record_many, runs=runs))
