@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from copy import copy
 from types import MappingProxyType
 from typing import Any
 
@@ -47,6 +48,8 @@ class Optimizing(Recording):
 
     def look(self, *, during: int | None = None) -> None:
         """Tell what has changed, and remember how the optimizers and their schedulers stand."""
+        if self.stage is None:
+            return
         super().look(during=during)
         self._glance = self._only = None
         if self.watches_batches:
@@ -118,8 +121,8 @@ def glance(optimizers: dict[str, Any]) -> Callable[[], bool]:
     several = [(one, one.param_groups, len(one.param_groups)) for one in optimizers.values()]
     values, tensors = [], []
     for _, groups, _ in several:
-        for group in groups:
-            values.append((group, dict(group)))
+        for number, group in enumerate(groups):
+            values.append((groups, number, group, _kept(group)))
             held = [value for key, value in group.items() if key not in UNTOLD and hasattr(value, "_version")]
             tensors += [(one, one._version) for one in held]  # one is changed in its place
 
@@ -128,8 +131,8 @@ def glance(optimizers: dict[str, Any]) -> Callable[[], bool]:
             for one, groups, count in several:
                 if one.param_groups is not groups or len(groups) != count:
                     return True
-            for group, were in values:
-                if group != were:
+            for groups, number, group, were in values:
+                if groups[number] is not group or group != were:
                     return True
             return any(one._version != version for one, version in tensors) if tensors else False
         except Exception:  # what cannot be compared may be another
@@ -140,9 +143,18 @@ def glance(optimizers: dict[str, Any]) -> Callable[[], bool]:
 
 def only(optimizers: dict[str, Any]) -> Only | None:
     """All that there is to look at, in the usual case: the groups, the only one of them, and what it holds now."""
-    held = [(one.param_groups, group, dict(group)) for one in optimizers.values() for group in one.param_groups]
+    held = [(one.param_groups, group, _kept(group)) for one in optimizers.values() for group in one.param_groups]
     is_usual = len(held) == len(optimizers) == 1 and not any(hasattr(one, "_version") for one in held[0][1].values())
     return held[0] if is_usual else None
+
+
+def _kept(group: dict[str, Any]) -> dict[str, Any]:
+    """What a group holds now, to compare with later; a list or an array of its values may be changed in its place."""
+    return {key: copy(one) if key not in UNTOLD and _may_change(one) else one for key, one in group.items()}
+
+
+def _may_change(value: Any) -> bool:
+    return isinstance(value, (list, dict)) or hasattr(value, "tobytes")
 
 
 def inner(optimizer: Any) -> tuple[Any, ...]:

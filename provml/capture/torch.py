@@ -295,7 +295,7 @@ class Capture(Optimizing):
         try:
             if only is not None:  # as in `moved`, in as few steps as there may be
                 groups, group, were = only
-                if group == were and optimizer.param_groups is groups and len(groups) == 1:
+                if group == were and optimizer.param_groups is groups and len(groups) == 1 and groups[0] is group:
                     return
             elif self._glance is not None and not self._glance():
                 return

@@ -95,8 +95,11 @@ def is_same(old: Any, new: Any) -> bool:
         return len(old) == len(new) and all(is_same(*pair) for pair in zip(old, new, strict=True))
     try:
         old_number, new_number = float(old), float(new)
-    except (TypeError, ValueError):
-        return bool(old == new)
+    except (TypeError, ValueError, RuntimeError):
+        try:
+            return bool(old == new)
+        except (ValueError, RuntimeError):  # what holds several values, as an array does
+            return str(old) == str(new)
     if math.isnan(old_number) or math.isnan(new_number):
         return math.isnan(old_number) and math.isnan(new_number)
     return math.isclose(old_number, new_number, rel_tol=CLOSE)

@@ -235,6 +235,52 @@ def test_a_rate_that_is_a_tensor_is_seen_to_change_in_the_middle_too(tmp_path: P
     assert stepped(tmp_path, optimizer, turn) == [(2, "learning_rate", 0.5, 0.25, "by hand")]
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_group_that_is_replaced_in_the_middle_of_an_epoch_is_seen_there(tmp_path: Path, groups: int):
+    several = [{"params": torch.nn.Linear(4, 2).parameters()} for _ in range(groups)]
+    optimizer = torch.optim.SGD(several, lr=0.5)
+
+    def turn(epoch: int, batch: int) -> None:
+        if (epoch, batch) == (2, 2):
+            optimizer.param_groups[0] = {**optimizer.param_groups[0], "lr": 0.25}
+
+    assert stepped(tmp_path, optimizer, turn) == [(2, "learning_rate", 0.5, 0.25, "by hand")]
+
+
+def test_a_list_that_is_changed_in_its_place_is_seen_there(tmp_path: Path):
+    optimizer = torch.optim.Adam(torch.nn.Linear(4, 2).parameters(), lr=0.5)
+    optimizer.param_groups[0]["betas"] = [0.9, 0.75]
+
+    def turn(epoch: int, batch: int) -> None:
+        if (epoch, batch) == (2, 2):
+            optimizer.param_groups[0]["betas"][0] = 0.5
+
+    (row,) = stepped(tmp_path, optimizer, turn)
+    assert row[:2] == (2, "betas")
+
+
+def test_a_group_that_holds_a_vector_is_recorded_with_all_else(tmp_path: Path):
+    optimizer = torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=0.5)
+    optimizer.param_groups[0]["mask"] = torch.ones(3)
+
+    def turn(epoch: int, batch: int) -> None:
+        if (epoch, batch) == (2, 2):
+            optimizer.param_groups[0]["lr"] = 0.25
+
+    assert stepped(tmp_path, optimizer, turn) == [(2, "learning_rate", 0.5, 0.25, "by hand")]
+
+
+def test_a_step_before_the_epochs_leaves_them_as_they_are(tmp_path: Path):
+    optimizer = torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=0.5)
+    with Capture("digits", None, optimizer, home=tmp_path, strict=True, capture_environment=False) as capture:
+        optimizer.step()
+        for _ in capture.epochs(2):
+            for _ in capture.batches(range(3)):
+                optimizer.step()
+    with provml.open(tmp_path) as store:
+        assert ask(store, "SELECT (COUNT(*) AS ?n) { ?s provml:batchCount 3 }") == [(2,)]
+
+
 def test_a_hand_is_told_apart_from_a_scheduler_that_steps_and_changes_nothing(tmp_path: Path):
     optimizer = torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=0.5)
     rarely = torch.optim.lr_scheduler.StepLR(optimizer, step_size=3, gamma=0.5)
