@@ -172,6 +172,8 @@ class Query:
                 raise WrongParameter(self.id, one.name, None, one.expected, f"Give {one.name}=…, or --{one.name} ….")
             return "UNDEF"
         if one.many and isinstance(value, (list, tuple, set, frozenset)):
+            if not value and one.required:
+                raise WrongParameter(self.id, one.name, value, one.expected, f"Give at least one {one.name}.")
             return " ".join(self._term(one, item) for item in value) or "UNDEF"
         return self._term(one, value)
 

@@ -599,3 +599,28 @@ def test_names_that_fit_several_are_told_apart_in_one_line(tmp_path: Path):
             assert f"{digest} (in r{number})" in str(caught.value)
         with pytest.raises(WrongParameter, match=r"Say which: long name [01], long name [01], [0-9a-f]{12} \(in r"):
             store.ask("b5", dataset="long")
+
+
+def test_lineage_goes_through_adaptations_and_back_from_runs_epochs_and_measures(store: Store):
+    run = store.run("latest")
+
+    def found(question: str, start: str) -> set[tuple[str, object]]:
+        rows = store.ask(question, start=f"{run.iri}{start}").to_dicts()
+        return {(row["kind"], row["name"] if row["value"] is None else row["value"]) for row in rows}
+
+    for start in ("", "/data/alexnet", "/training/3/measure/loss"):
+        behind = found("b1", start)
+        assert {("Hyperparameter", 0.01), ("Hyperparameter", 0.001), ("Adaptation", "LRS")} <= behind, start
+        assert {("Dataset", "photos"), ("Filter", "gray-scale")} <= behind, start
+    assert ("Adaptation", "LRS") not in found("b1", "/training/1/measure/loss"), "it came later"
+    assert ("Hyperparameter", 0.001) not in found("b1", "/training/1/measure/loss")
+    assert ("Training", "training") in found("b1", "/training/adaptation/1")
+    for start in ("", "/training/1", "/training/adaptation/1", "/training/parameter/learning_rate"):
+        assert ("Model", "alexnet") in found("b2", start), start
+
+
+def test_a_digest_may_be_in_capitals_and_is_none_if_it_is_empty(store: Store):
+    digest = hashlib.sha256(b"gray").hexdigest()
+    assert store.ask("b4", sha256=digest.upper()).rows == store.ask("b4", sha256=digest).rows != []
+    with pytest.raises(WrongParameter, match="first digits"):
+        store.ask("b4", sha256="")

@@ -63,6 +63,12 @@ def test_many_values_stand_side_by_side(query: Query):
     assert "VALUES ?who { <http://example.org/a> <http://example.org/b> }" in bound
 
 
+def test_none_of_many_values_is_refused_where_some_are_needed(tmp_path: Path):
+    query = made(tmp_path, GOOD.replace("many: true, optional: true", "many: true"))
+    with pytest.raises(WrongParameter, match="at least one who"):
+        query.bind({"name": "x", "who": []})
+
+
 @pytest.mark.parametrize(
     ("values", "word"),
     [

@@ -289,11 +289,11 @@ def _held(value: Cell) -> event.Value:
     return ["double", "NaN"] if math.isnan(number) else number
 
 
-def import_dump(path: Path, home: Path, *, model: str = "") -> list[str]:
+def import_dump(path: str | Path, home: str | Path, *, model: str = "") -> list[str]:
     """Write each run of a dump as a journal of a home; its ids. A run that is there already is left as it is."""
-    found = journals(path, model=model)
+    found = journals(Path(path), model=model)
     for run, events in found.items():
-        target = home / "runs" / run / "dnnprov.jsonl"
+        target = Path(home) / "runs" / run / "dnnprov.jsonl"
         if target.exists():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -151,9 +151,14 @@ def unknown(store: Store, query: Query, values: Mapping[str, Any]) -> str:
 
 def whole_digest(store: Store, query: Query, one: Parameter, value: Any) -> Any:
     """The digest that begins so; one that is whole stands for itself."""
-    if not isinstance(value, str) or len(value) >= 64 or not value:
+    if not isinstance(value, str):
         return value
-    begun = [name for name in called(store, "content") if name.startswith(value.lower())]
+    if not value:
+        raise WrongParameter(query.id, one.name, value, "a digest", "Give it, or its first digits.")
+    value = value.lower()
+    if len(value) >= 64:
+        return value
+    begun = [name for name in called(store, "content") if name.startswith(value)]
     if len(begun) > 1:
         advice = f"Give more digits: {near(value, begun)}."
         raise WrongParameter(query.id, one.name, value, f"one digest ({len(begun)} begin so)", advice)

@@ -130,6 +130,7 @@ def cases(store: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     for name in ("l5", "l6", "l7"):
         asked |= {name: (name, ONE), f"{name} all": (name, ALL)}
     asked |= {f"h{number}": (f"h{number}", {**MODEL, **run}) for number in range(1, 7)}
+    asked |= {"b1": ("b1", {"start": one}), "b2": ("b2", {"start": dataset})}
     asked |= {"b3": ("b3", {"model": one}), "b5": ("b5", {"dataset": dataset}), "b10": ("b10", {})}
     return asked
 
