@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import alexnet, seismic
-from world.journal import Tale
 
 from provml import batch, environment, event, process, recorder, sections, slate
 from provml.content import Data
 from provml.recorder import Epoch, Recorder, Stage, Step
+from world import alexnet, seismic
+from world.journal import Tale
 
 Error = tuple[str, str] | None
 
@@ -89,8 +89,10 @@ class Recorded(Tale):
         self._parts: dict[str, Any] = {}
         self._since: dict[str, Fraction] = {}
         self._twins: dict[str, tuple[list[Data], dict[str, Any]]] = {}
+        """Of validations during a training, what each epoch is to say of them."""
         self._loops: dict[str, Iterator[Epoch]] = {}
         self._batches: tuple[str, list[None], Iterator[Any]] | None = None
+        """The section whose batches are gone through now, which come next, and the loop over them."""
         self._has_ended = False
 
     # ---- the recorder
@@ -227,8 +229,9 @@ class Recorded(Tale):
         super().end(at, seconds, error)
         if seconds is not None:
             self.passed = self._since[at] + Fraction(seconds)
-        if at in self._loops and error is None:
-            assert next(self._loops.pop(at), None) is None
+        loop = self._loops.pop(at, None)
+        if loop is not None and error is None:
+            assert next(loop, None) is None
         elif at not in self._twins:
             leave(self._parts[at], error)
 
@@ -298,16 +301,17 @@ class Recorded(Tale):
         assert run.faults == 0
         untold = self._sources.keys() - self._known.keys()
         assert not untold, f"nothing used or produced {untold}"
-        shutil.copytree(run.home / "runs" / self.run, home / "runs" / self.run)
+        shutil.copytree(run.home / "runs" / self.run, home / "runs" / self.run, dirs_exist_ok=True)
         path = home / "runs" / self.run / f"{event.MAIN}.jsonl"
         then = path.stat().st_mtime - silent_for
         os.utime(path, (then, then))
         return path
 
     def close(self) -> None:
-        """Let go of a run that is never to end: what ends it now was copied by nobody."""
+        """Let go of a run that is never to end: what ends it here was copied to nowhere."""
         if self._recorder is not None and not self._has_ended:
             self._settle().finish()
+        self._loops.clear()
 
 
 def leave(one: Any, error: Error) -> None:
