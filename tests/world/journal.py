@@ -108,7 +108,7 @@ class Tale:
         self.tell(event.Begin(at, kind, self.now, name or kind, using=refs, values=values(said), by=by))
         for ref in refs:
             if role or kind in ROLES:
-                self.used(at, ref, role or ROLES[kind])
+                self.tell(event.Used(at, ref, role or ROLES[kind]))
         return at
 
     def tell_parameters(self, at: str, **said: Any) -> None:
