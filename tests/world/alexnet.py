@@ -84,7 +84,8 @@ def flowers(
             tale.finish(error=("MemoryError", "out of memory"))
             return tale
         _, seconds, loss = TABLE_3[index - 1] if index <= len(TABLE_3) else (0, 20.5, 0.9 / index)
-        tale.epoch(training, index, seconds + (100.0 if (run, index) == ("best", 57) else 0.0), loss=loss)
+        late = 100.0 if (run, index) == ("best", 57) else 0.0
+        tale.epoch(training, index, seconds + late, loss=loss, **({"top_5_accuracy": 1 - 0.5 / index} if gray else {}))
     model = tale.data("alexnet", f"weights of {run}", kind="model", path=f"models/{run}.h5")
     tale.produced(training, model)
     tale.end(training)
@@ -105,6 +106,7 @@ def curve(
     seconds: list[float],
     losses: list[float],
     accuracies: list[float] | None = None,
+    scores: list[float] | None = None,
     adapted: dict[int, float] | None = None,
     layers: list[dict[str, Any]] | None = None,
     finished: bool = True,
@@ -119,6 +121,7 @@ def curve(
         if index in (adapted or {}):
             tale.adapted(f"{training}/{index}", technique="LearningRateScheduler", learning_rate=(adapted or {})[index])
         more = {"accuracy": accuracies[index - 1]} if accuracies else {}
+        more |= {"r2_score": scores[index - 1]} if scores else {}
         tale.epoch(training, index, one, loss=loss, **more)
     if finished:
         tale.end(training)
@@ -145,9 +148,8 @@ def densed(run: str, day: int, k: int, dense: int, losses: list[float], *, finis
     """A training of DenseED with K and L."""
     layers = dense_layers(k, dense, 64)
     seconds = [15.0] * len(losses)
-    return curve(
-        run, day, "densed", seconds=seconds, losses=losses, layers=layers, finished=finished, learning_rate=0.001
-    )
+    known: dict[str, Any] = {"layers": layers, "finished": finished, "learning_rate": 0.001}
+    return curve(run, day, "densed", seconds=seconds, losses=losses, scores=[1 - 2 * loss for loss in losses], **known)
 
 
 def write(home: Path) -> None:

@@ -7,16 +7,19 @@ from typing import Any
 from world.journal import sha256
 
 RUN = "https://w3id.org/provml/run/"
-A_TRAIN, B_TRAIN, RAW = (f"urn:sha256:{sha256(name)}" for name in ("f3-a-train.h5", "f3-b-train.h5", "f3.sgy"))
+A_TRAIN, B_TRAIN, C_TRAIN, RAW = (
+    f"urn:sha256:{sha256(name)}" for name in ("f3-a-train.h5", "f3-b-train.h5", "parihaka-train.h5", "f3.sgy")
+)
 KL: dict[str, Any] = {"model": "densed", "k": 32, "l": 4}
 SLICES: dict[str, Any] = {"from": 100, "to": 200}
-LABELS: dict[str, Any] = {"first": "first_slice", "last": "last_slice"}
-GEOLOGY = {"basin": "http://example.org/geology#basin", "field": "http://example.org/geology#field"}
+WIDE: dict[str, Any] = {"from": 1, "to": 700}
+LINES: dict[str, Any] = {"from": 510, "to": 650, "first": "first_inline", "last": "last_inline"}
+GEOLOGY = {"basin": "http://example.org/geology#country", "field": "http://example.org/geology#well"}
 
 ALEXNET: dict[str, dict[str, Any]] = {
     "e1": {},
     "q1": {"model": "alexnet"},
-    "q1-given": {"model": "alexnet", "run": f"{RUN}best", "epoch": 57, "measure": "loss"},
+    "q1-given": {"model": "alexnet", "run": f"{RUN}gray", "epoch": 57, "measure": "top_5_accuracy"},
     "q2": {"model": "alexnet"},
     "q2-given": {"model": "densed", "run": f"{RUN}k32-l8"},
     "q3": {"model": "alexnet"},
@@ -46,13 +49,13 @@ ALEXNET: dict[str, dict[str, Any]] = {
     "h4": {"model": "alexnet-20"},
     "h4-given": {"model": "alexnet-20", "run": f"{RUN}twenty", "measure": "accuracy"},
     "h5": {"model": "alexnet-20"},
-    "h5-given": {"model": "alexnet", "run": f"{RUN}best", "measure": "loss", "hyperparameter": "learning_rate"},
+    "h5-given": {"model": "alexnet", "run": f"{RUN}best", "measure": "loss", "hyperparameter": "optimizer"},
     "h6": {"model": "alexnet-20"},
     "h6-given": {"model": "alexnet", "run": f"{RUN}best", "hyperparameter": "learning_rate"},
     "h7": KL,
-    "h7-given": {**KL, "measure": "loss", "last": 1},
+    "h7-given": {**KL, "measure": "r2_score", "last": 3},
     "h8": {**KL, "learning_rate": 0.001},
-    "h8-given": {**KL, "learning_rate": 0.001, "k": 24, "measure": "loss"},
+    "h8-given": {**KL, "learning_rate": 0.001, "k": 24, "measure": "r2_score"},
     "b6-machines": {"one": f"{RUN}best", "other": f"{RUN}wide"},
     "b7": {"hyperparameter": "learning_rate"},
     "b7-range": {"hyperparameter": "learning_rate", "least": 0.0005, "most": 0.001, "model": "alexnet"},
@@ -68,14 +71,18 @@ SEISMIC: dict[str, dict[str, Any]] = {
     "l2": {"model": f"{RUN}l-6/data/salt"},
     "l2-given": {"model": f"{RUN}l-2/data/salt", "parameter": ["tile_size", "last_slice"]},
     "l3": {"dataset": A_TRAIN},
-    "l3-given": {"dataset": A_TRAIN, "measure": "accuracy"},
+    "l3-given": {"dataset": C_TRAIN, "measure": "recall"},
     "l4": {"dataset": B_TRAIN},
     "l5": SLICES,
-    "l5-given": {**SLICES, **LABELS, "to": 300},
+    "l5-wide": {**SLICES, "to": 300},
+    "l5-given": LINES,
     "l6": SLICES,
-    "l6-given": {**LABELS, **GEOLOGY, "from": 1, "to": 700},
+    "l6-wide": WIDE,
+    "l6-given": {**LINES, **GEOLOGY},
     "l7": SLICES,
-    "l7-given": {**LABELS, "from": 1, "to": 700, "measure": "loss"},
+    "l7-wide": WIDE,
+    "l7-given": {**LINES, "measure": "accuracy"},
+    "l7-high": {**WIDE, "measure": "accuracy"},
     "b1": {"start": f"{RUN}l-2/data/salt"},
     "b2": {"start": B_TRAIN},
     "b3": {"model": f"{RUN}l-2/data/salt"},

@@ -274,13 +274,12 @@ class Reckoning:
             found[ref] |= self.sources_of(training, ref)
         return found
 
-    def l7(self, low: int, high: int) -> list[Row]:
-        """Models by least batch loss for a range of slices, with their twins."""
+    def l7(self, low: int, high: int, measure: str = "loss") -> list[Row]:
+        """Models by the best of a measure over batches for a range of slices, with their twins."""
         found = {(training.run, training.at): training for training, _ in self.sets_of(low, high)}
         rows = []
         for training in found.values():
             for epoch in self.epochs(training):
-                losses = epoch.batch_measures.get("loss", []) if epoch.is_done else []
                 own = [one for one in self.models if one[0] == epoch.run and one[2] == epoch.at]
                 whole = [one for one in self.models if one[0] == epoch.run and one[2] == training.at]
                 mine = [*epoch.in_force.items(), *(pair for one in own for pair in one[3].items())]
@@ -288,16 +287,17 @@ class Reckoning:
                 twins = self._twins(epoch)
                 theirs = [pair for twin in twins for pair in twin.in_force.items()]
                 measured = [pair for twin in twins for pair in twin.measures]
-                best = [
-                    min(twin.batch_measures["loss"])
-                    for twin in twins
-                    if twin.batch_measures.get("loss") and twin.is_done
-                ]
                 lists = (_pairs(mine), _pairs(epoch.measures), _pairs(theirs), _pairs(measured))
-                least = min(losses, default=None), min(best, default=None)
+                least = _best([epoch], measure), _best(twins, measure)
                 for model in [f"{BASE}{run}/data/{ref}" for run, ref, _, _ in own or whole] or [None]:
                     rows.append((training.iri, epoch.index, model, least[0], *lists, least[1]))
         return rows
+
+
+def _best(places: list[Place], measure: str) -> float | None:
+    """The best value of a measure over the batches of all that is done, if there is any: a loss is better low."""
+    numbers = [float(one) for place in places if place.is_done for one in place.batch_measures.get(measure, [])]
+    return (min if "loss" in measure else max)((one for one in numbers if one == one), default=None)
 
 
 def _read(values: event.Values) -> dict[str, Any]:

@@ -44,22 +44,31 @@ class Seismic:
         return tale.data(file, path=f"raw/{file}", about=f"{KG}{survey}" if survey else "", **known)
 
     def preparation(
-        self, run: str, hour: float, file: str, name: str, *, slices: tuple[int, int], tile: int, noise: float
+        self,
+        run: str,
+        hour: float,
+        file: str,
+        name: str,
+        *,
+        slices: tuple[int, int],
+        tile: int,
+        noise: float,
+        **more: Any,
     ) -> None:
         """A curated file becomes a training set and a validation set of tiles of some slices."""
         tale = self._tale(run, "preparation", hour, by="engineer")
-        self.prepare(tale, tale.data(f"{file}.h5"), name, slices=slices, tile=tile, noise=noise)
+        self.prepare(tale, tale.data(f"{file}.h5"), name, slices=slices, tile=tile, noise=noise, **more)
         tale.finish()
 
     def prepare(
-        self, tale: Tale, source: str, name: str, *, slices: tuple[int, int], tile: int, noise: float
+        self, tale: Tale, source: str, name: str, *, slices: tuple[int, int], tile: int, noise: float, **more: Any
     ) -> list[str]:
         """First without noise, then cut."""
         clean = tale.data(f"{name}-clean.h5")
         tale.step("filter", "denoise", using=[source], makes=clean, filter_name="denoise", noise_threshold=noise)
         sets = [tale.data(f"{name}-train.h5"), tale.data(f"{name}-validation.h5")]
         at = tale.begin("preparation", "tiles", using=[clean], tile_size=tile)
-        tale.tell_parameters(at, first_slice=slices[0], last_slice=slices[1])
+        tale.tell_parameters(at, first_slice=slices[0], last_slice=slices[1], **more)
         for one in sets:
             tale.produced(at, one)
         tale.end(at, 60.0)
@@ -72,6 +81,7 @@ class Seismic:
         sets: list[str],
         *,
         losses: list[list[float]],
+        recalls: list[float] | None = None,
         validation: str = "",
         learning_rate: float = 0.01,
         adapted: dict[int, float] | None = None,
@@ -81,7 +91,10 @@ class Seismic:
         tale: Tale | None = None,
         **more: Any,
     ) -> None:
-        """A training on some sets: the losses of each batch of each epoch; a measure of an epoch is their mean."""
+        """A training on some sets: the losses of each batch of each epoch; a measure of an epoch is their mean.
+
+        A batch is also measured by its accuracy, and by a drift, of which no one says whether it is better high.
+        """
         tale = tale or self._tale(run, "salt", hour, model="salt", by="trainer")
         using = [tale.data(name) for name in sets]
         training = tale.begin("training", using=using, learning_rate=learning_rate, optimizer="Adam", **more)
@@ -94,7 +107,7 @@ class Seismic:
         for index, batches in enumerate(losses, 1):
             epoch = tale.section(training, index)
             for number, loss in enumerate(batches, 1):
-                tale.batch(epoch, number, 0.5 + 0.125 * number + 0.25 * index, loss=loss)
+                tale.batch(epoch, number, 0.5 + 0.125 * number + 0.25 * index, **batch_measures(loss, number))
             is_last = index == len(losses)
             if is_last and ends == "running":
                 return
@@ -106,10 +119,12 @@ class Seismic:
                 tale.finish(error=error)
                 return
             mean = sum(batches) / len(batches)
-            tale.measured(epoch, loss=mean, accuracy=1.0 - mean / 2)
+            tale.measured(
+                epoch, loss=mean, accuracy=1.0 - mean / 2, **({"recall": recalls[index - 1]} if recalls else {})
+            )
             if twin:
                 section = tale.section(twin, index, during=epoch)
-                tale.batch(section, 1, 0.25, loss=mean + 0.0625)
+                tale.batch(section, 1, 0.25, **batch_measures(mean + 0.0625, 1))
                 tale.measured(section, loss=mean + 0.0625, accuracy=0.9 - mean / 2)
                 tale.end(section)
             if models:
@@ -140,6 +155,11 @@ class Seismic:
             tale.write(home, silent_for=10_000_000.0 if "lost" in tale.run else 0.0)
 
 
+def batch_measures(loss: float, number: int) -> dict[str, float]:
+    """The measures of a batch. The best by one of them is not the best by another."""
+    return {"loss": loss, "accuracy": 1.0 - loss * number / 4, "drift": number if loss > 0.3 else -loss}
+
+
 def life_cycle() -> Seismic:
     """All of it."""
     world = Seismic()
@@ -149,7 +169,8 @@ def life_cycle() -> Seismic:
     world.preparation("p-f3-a", 3, "f3.sgy", "f3-a", slices=(100, 300), tile=64, noise=0.25)
     world.preparation("p-f3-b", 4, "f3.sgy", "f3-b", slices=(100, 200), tile=32, noise=0.5)
     world.preparation("p-penobscot", 5, "penobscot.sgy", "penobscot", slices=(1, 50), tile=64, noise=0.25)
-    world.preparation("p-parihaka", 6, "parihaka.sgy", "parihaka", slices=(500, 700), tile=64, noise=0.125)
+    lines = {"first_inline": 520, "last_inline": 640}  # by either name, another range
+    world.preparation("p-parihaka", 6, "parihaka.sgy", "parihaka", slices=(500, 700), tile=64, noise=0.125, **lines)
     first = [[1.0, 0.875, 0.75], [0.5, 0.375, 0.4375], [0.25, 0.3125, 0.1875]]
     tied = [[0.75, 0.5], [0.25, 0.25]]
     world.learning("l-1", 10, ["f3-a-train.h5"], losses=first, validation="f3-a-validation.h5", batch_size=16)
@@ -160,7 +181,7 @@ def life_cycle() -> Seismic:
     both = ["f3-a-train.h5", "penobscot-train.h5"]
     world.learning("l-6", 15, both, losses=[[0.6, 0.4], [0.4, 0.3]], validation="penobscot-validation.h5", dropout=0.4)
     world.learning("l-7-lost", 16, ["penobscot-train.h5"], losses=[[0.8, 0.7], [0.6, 0.5]], models=False, ends="lost")
-    world.learning("l-8", 17, ["parihaka-train.h5"], losses=[[0.8, 0.7], [0.7, 0.5]])
+    world.learning("l-8", 17, ["parihaka-train.h5"], losses=[[0.8, 0.7], [0.7, 0.5]], recalls=[0.75, 0.5])
     alone = Tale("l-9-alone", "salt", MAY + 18 * HOUR, model="salt", by="student")
     world.tales.append(alone)
     source = world.raw(alone, "f3.sgy", "NetherlandsF3", slices=951, latitude=54.8, longitude=4.75)
