@@ -56,7 +56,7 @@ class Loop:
     def _is_raised(self) -> bool:
         """Whether an exception goes through its frames where they take a turn. Python shows one that nobody has caught
         yet nowhere, but its traceback is there."""
-        traces = (one for one in gc.get_objects() if one.__class__ is TracebackType)
+        traces = (one for one in gc.get_objects() if type(one) is TracebackType)  # no proxy is asked
         return any(self._turns.get((id(one.tb_frame), one.tb_frame.f_code)) == one.tb_lasti for one in traces)
 
     def failed(self, error: BaseException | None) -> BaseException | None:

@@ -256,7 +256,9 @@ class Capture(Optimizing):
         if failed is not None:
             self._fail(failed)
             return
-        if loop.ran_out and self.optimizers and self._coming is not None:  # `zip` had it begin, and then nothing to go on
+        if (
+            loop.ran_out and self.optimizers and self._coming is not None
+        ):  # `zip` had it begin, and then nothing to go on
             self._coming = self._now = None
         else:
             self._close()
