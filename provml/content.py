@@ -191,7 +191,7 @@ def measures(given: Mapping[str, Any]) -> tuple[event.Values, list[Exception]]:
 
 
 def measure(value: Any) -> event.Value:
-    """A measure as a journal holds it: a scalar that is no text, since it is to be compared; of a tensor its only one."""
+    """A measure as a journal holds it: a scalar that is no text, since it is to be compared; or an array of one."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape and math.prod(shape) == 1 and hasattr(value, "reshape"):
         value = value.reshape(())

@@ -256,9 +256,7 @@ class Capture(Optimizing):
         if failed is not None:
             self._fail(failed)
             return
-        if (
-            loop.ran_out and self.optimizers and self._coming is not None
-        ):  # `zip` had it begin, and then nothing to go on
+        if loop.ran_out and self.optimizers and self._coming is not None:  # nothing was done in it: `zip` took it too
             self._coming = self._now = None
         else:
             self._close()
