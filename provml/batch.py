@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from provml.content import measures
 from provml.event import Batch, Measured
 from provml.slate import END, ENDED, LARGEST, LAST, SECONDS, WIDTH
 
@@ -42,18 +42,21 @@ class BatchNow:
         """Measures of this batch."""
         slate = self.slate
         if slate is None or slate.now is not self or not slate.measured(values):
-            self.take(values)
+            for error in self.take(values)[1]:
+                self.run.fault(error)
 
-    def take(self, values: dict[str, Any]) -> bool:
-        """Measures that the slate cannot take as they are; whether it could when they were made plain."""
+    def take(self, values: dict[str, Any]) -> tuple[bool, list[Exception]]:
+        """Measures that the slate cannot take as they are; whether it could when they were made plain, and what is
+        wrong with those that are none."""
         if self._closed:
-            return False
-        held, slate = self.run.measures(values), self.slate
+            return False, []
+        held, wrong = measures(values)
+        slate = self.slate
         if slate is not None and slate.now is self and slate.measured(held):
-            return True
+            return True, wrong
         if held:
             self.run.tell(Measured(self.at, held))
-        return False
+        return False, wrong
 
     def done(self, *, ago: float = 0.0) -> None:
         """The batch ended, now or some seconds ago."""
@@ -70,13 +73,18 @@ class BatchNow:
 class Handed(Protocol):
     """Whoever is handed each batch of a loop while it is worked on, and tells of it."""
 
+    run: Recorder
     batch: BatchNow | None
 
-    def begun(self) -> Batched | None:
-        """The section of the batches, now that the first has come; None where nothing is told."""
+    @property
+    def epoch(self) -> Batched | None:
+        """The section that batches belong to now; None where there is none yet, or no more."""
 
-    def broke_off(self) -> None:
-        """The loop was left in the middle of a batch."""
+    def begun(self) -> Batched | None:
+        """The section of the batches, now that the first has come of a loop or of another section; None: of none."""
+
+    def broke_off(self, batch: BatchNow) -> None:
+        """The loop was left in the middle of this batch."""
 
 
 class Batched:
@@ -139,20 +147,23 @@ def handed(loader: Iterable[Any], to: Handed) -> Iterator[Any]:
 
 def _each(loader: Iterable[Any], first: int, section: Batched | None, to: Handed | None) -> Iterator[Any]:
     """The batches of a section, or what a loader gives: one loop for both, for each call takes long in a training."""
-    items = iter(loader)
-    if to is not None:
-        for data in items:
-            items = chain((data,), items)
-            del data  # it may be large, and is the user's
-            section = to.begun()
-            break
-    if section is None:
-        yield from items
+    if to is not None and to.run.off:
+        yield from loader
         return
-    section._settle()
-    every, slate, batch = section._every, None, None
+    if section is not None:
+        section._settle()
+    every, slate, batch, index = section._every if section is not None else 0, None, None, first - 1
     clock, now, end, last = perf_counter, time, END, LAST  # what is at hand here need not be fetched for each batch
-    for index, data in enumerate(items, first):
+    for data in loader:
+        if to is not None and (to.epoch is not section or section is None):  # its first, or the first of another epoch
+            section, slate, batch, index = to.begun(), None, None, first - 1
+            if section is not None:
+                section._settle()
+                every = section._every
+        if section is None:
+            yield data
+            continue
+        index += 1
         told = every == 1 or (every > 1 and (index - first) % every == 0)
         if told and (slate is None or slate.owner is not section):
             slate = section.claim() if index <= LARGEST else None
@@ -174,7 +185,7 @@ def _each(loader: Iterable[Any], first: int, section: Batched | None, to: Handed
         except GeneratorExit:
             section._left, section._left_at = batch, perf_counter()
             if to is not None:
-                to.broke_off()
+                to.broke_off(batch)
             raise
         if slate is not None and slate.now is batch:  # as in `done`
             batch._closed = True
@@ -184,9 +195,9 @@ def _each(loader: Iterable[Any], first: int, section: Batched | None, to: Handed
             slate.row, slate.now, slate.told = row + WIDTH, None, 0
             if ended > slate.due or row == last:
                 slate.turn()
-        else:
+        elif to is None or to.epoch is section:  # after its epoch nothing is told of it
             batch.done()
-    if slate is not None:
+    if section is not None and slate is not None:
         section.free()
-    if to is not None:
+    if to is not None and to.batch is batch:
         to.batch = None

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import BuiltinFunctionType
@@ -177,8 +177,24 @@ def jsonable(value: Any) -> event.Value:
     return encode_value(scalar)
 
 
+def measures(given: Mapping[str, Any]) -> tuple[event.Values, list[Exception]]:
+    """Measures as a journal holds them, None left out; and what is wrong with those that it cannot hold."""
+    kept: event.Values = {}
+    wrong: list[Exception] = []
+    for name, value in given.items():
+        if value is not None:
+            try:
+                kept[str(name)] = measure(value)
+            except Exception as error:
+                wrong.append(error)
+    return kept, wrong
+
+
 def measure(value: Any) -> event.Value:
-    """A measure as a journal holds it: a scalar that is no text, since it is to be compared."""
+    """A measure as a journal holds it: a scalar that is no text, since it is to be compared; or an array of one."""
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape and math.prod(shape) == 1 and hasattr(value, "reshape"):
+        value = value.reshape(())
     held = jsonable(value)
     if isinstance(held, str) or (isinstance(held, list) and (held[0] == "string" or held[0].startswith("@"))):
         raise TypeError(f"a measure is a number, not the text {str(value)!r}. Give text as a parameter")

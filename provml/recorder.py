@@ -259,17 +259,13 @@ class Recorder:
             self.fault(error)
         return kept
 
-    def measures(self, given: dict[str, Any]) -> event.Values:
-        """Measures as a journal holds them: scalars that are no text."""
-        return self.values(given, content.measure)
-
-    def values(self, given: dict[str, Any], hold: Callable[[Any], event.Value] = parameter) -> event.Values:
+    def values(self, given: dict[str, Any]) -> event.Values:
         """Values as a journal holds them; one that it cannot hold is a fault and left out, None is left out."""
         kept: event.Values = {}
         for name, value in given.items():
             if value is not None:
                 try:
-                    kept[str(name)] = hold(value)
+                    kept[str(name)] = parameter(value)
                 except Exception as error:
                     self.fault(error)
         return kept

@@ -140,8 +140,13 @@ class Step:
     def measured(self, /, **values: Any) -> None:
         """Measures of it: numbers, of any kind that has an exact value; one that is None is left out."""
         run = self.run
-        if not run.off and (kept := run.measures(values)):
+        if run.off:
+            return
+        kept, wrong = content.measures(values)
+        if kept:
             run.tell(Measured(self.at, kept))
+        for error in wrong:
+            run.fault(error)
 
 
 def produced(run: Recorder, at: str, source: Any, name: str, role: str, kind: str, said: dict[str, Any]) -> Data:

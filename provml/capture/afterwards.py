@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from provml.capture import estimator as about
-from provml.content import Data
+from provml.content import Data, measures
 from provml.event import Begin, Done, Measured
 from provml.recorder import Recorder
 from provml.sections import Stage, Step
@@ -35,9 +35,12 @@ def section(
 ) -> None:
     """Tell a section that is over."""
     run.tell(Begin(at, kind, start, index=int(at.rpartition("/")[2]), during=during))
-    if kept := run.measures(dict(values)):
+    kept, wrong = measures(values)
+    if kept:
         run.tell(Measured(at, kept))
     run.tell(Done(at, start + seconds, seconds))
+    for error in wrong:
+        run.fault(error)
 
 
 def history(run: Recorder, stage: Stage, clock: Clock, how: about.History, validation: Sequence[Data]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import opcode
 import sys
 import threading
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 
 from provml.process import instructions, raised_at
 
@@ -23,13 +24,15 @@ class Loop:
 
     def __init__(self, frame: FrameType) -> None:
         self._thread = threading.get_ident()
-        self._frames: list[tuple[int, CodeType]] = []  # an id may come again, when its frame has gone
+        self._turns: dict[tuple[int, CodeType], int] = {}  # an id may come again, when its frame has gone
         self._left_from: dict[int, int] | None = None
         self._raised = False
+        self.ran_out = False
+        """Whether it was not left but came to its end, by what it goes over besides this generator."""
         runs: FrameType | None = frame
         while runs is not None:
-            self._frames.append((id(runs), runs.f_code))
-            self._turn = runs.f_lasti
+            self._outermost = id(runs), runs.f_code
+            self._turns[self._outermost] = self._turn = runs.f_lasti
             if not runs.f_code.co_flags & inspect.CO_GENERATOR:  # others, such as a progress bar, only pass it on
                 break
             runs = runs.f_back
@@ -40,10 +43,21 @@ class Loop:
         at = frame
         while at is not None:
             name = _instruction(at)
-            if (id(at), at.f_code) in self._frames and name not in WAITING:
-                self._raised = name not in LEAVING and not name.startswith(LETTING_GO)
+            turn = self._turns.get((id(at), at.f_code))
+            if turn is not None and name not in WAITING:
+                if at.f_lasti == turn:  # where it takes its turns, something else such as `zip` or `islice` let it go
+                    self._raised = self._is_raised()
+                    self.ran_out = not self._raised
+                else:
+                    self._raised = name not in LEAVING and not name.startswith(LETTING_GO)
                 return
             at = at.f_back
+
+    def _is_raised(self) -> bool:
+        """Whether an exception goes through its frames where they take a turn. Python shows one that nobody has caught
+        yet nowhere, but its traceback is there."""
+        traces = (one for one in gc.get_objects() if type(one) is TracebackType)  # no proxy is asked
+        return any(self._turns.get((id(one.tb_frame), one.tb_frame.f_code)) == one.tb_lasti for one in traces)
 
     def failed(self, error: BaseException | None) -> BaseException | None:
         """The error that it was left by, as far as that is known; None where it was left by `break` or `return`."""
@@ -63,7 +77,7 @@ class Loop:
             return False
         at: FrameType | None = sys._getframe(1)
         while at is not None:
-            if (id(at), at.f_code) == self._frames[-1]:
+            if (id(at), at.f_code) == self._outermost:
                 return self._holds(at)
             at = at.f_back
         return threading.get_ident() != self._thread

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from threading import get_ident
 from time import perf_counter
 from typing import Any
 
-from provml.batch import handed
+from provml.batch import BatchNow, handed
 from provml.capture import facts, layer
 from provml.capture.loop import Loop
 from provml.capture.optimizing import Optimizing, named, unwrapped
@@ -63,7 +65,9 @@ class Capture(Optimizing):
         self._save_to = Path(save_model) if save_model is not None else None
         self._lazy = False
         self._loop: Loop | None = None
+        self._planned: int | None = None
         self._left_at = 0.0
+        self._thread = 0
         self._sums: dict[str, list[float]] = {}
         self._now: Section | None = None
         self._handles = [one.register_step_pre_hook(self._on_step) for one in self.optimizers.values()]
@@ -87,6 +91,7 @@ class Capture(Optimizing):
         planned = count if isinstance(count, int) else len(count) if isinstance(count, Sequence) else None
         self._settle(sys.exc_info()[1])
         self._begin(planned)
+        self._planned = planned
         items = range(count) if isinstance(count, int) else count
         for index, _ in enumerate(items, first):
             self._loop = loop = Loop(sys._getframe(1))
@@ -107,16 +112,21 @@ class Capture(Optimizing):
         return handed(loader, self)
 
     def begun(self) -> Epoch | None:
-        """The epoch that is open, for the first of its batches has come."""
+        """The epoch that is open, for the first has come of a loop's batches in it."""
         self._begin_batches()
         return self.epoch
 
-    def broke_off(self) -> None:
+    def broke_off(self, batch: BatchNow) -> None:
         """A loop over batches was left: by a break, or by an error, and then its last batch has no end."""
-        self._left_at = perf_counter()
+        if batch is self.batch:
+            self._left_at = perf_counter()
 
     def measured(self, /, **values: Any) -> None:
-        """Measures of the batch that is worked on, or else of the epoch."""
+        """Measures of the batch that is worked on, or else of the epoch.
+
+        After a `break` they are of the epoch, unless something such as a progress bar with a name still holds the
+        batches: then their last one goes on until the epoch ends, or another loop over batches begins.
+        """
         batch = self.batch
         if batch is None or self._left_at:
             self._measured(values)
@@ -124,16 +134,18 @@ class Capture(Optimizing):
         try:  # said with every batch, so in as few steps as there may be
             slate = batch.slate
             if slate is None or slate.now is not batch or not slate.measured(values, TENSOR):
-                held = {name: _number(value) for name, value in values.items()}
-                if not batch.take(held):
-                    self._add(held)
+                is_held, wrong = batch.take(values)
+                if not is_held:
+                    self._add(values)
+                for error in wrong:
+                    self.run.fault(error)
         except Exception as error:
             self.run.fault(error)
 
     def _add(self, values: Mapping[str, Any]) -> None:
         """Measures of a batch that the slate does not add up."""
         for name, value in values.items():
-            number = value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value
+            number = _number(value)
             if isinstance(number, (int, float)):
                 total, count = self._sums.get(name, (0.0, 0.0))
                 self._sums[name] = [total + number, count + 1]
@@ -141,10 +153,10 @@ class Capture(Optimizing):
     @hook
     def _measured(self, values: dict[str, Any]) -> None:
         section = self.open_epoch() or self.trained
-        if section is not None:
-            section.measured(**values)
         if self._now is not None:
             self._now.told.update(values)
+        if section is not None:
+            section.measured(**values)
 
     @hook
     def parameters(self, /, **values: Any) -> None:
@@ -244,7 +256,10 @@ class Capture(Optimizing):
         if failed is not None:
             self._fail(failed)
             return
-        self._close()
+        if loop.ran_out and self.optimizers and self._coming is not None:  # nothing was done in it: `zip` took it too
+            self._coming = self._now = None
+        else:
+            self._close()
         self._stop()
         self._conclude()
 
@@ -255,7 +270,8 @@ class Capture(Optimizing):
 
     @hook
     def _stop(self) -> None:
-        self.stopped(self.epochs_done, BY_HAND, "the loop over its epochs was left", {})
+        if self.epochs_done != self._planned:
+            self.stopped(self.epochs_done, BY_HAND, "the loop over its epochs was left", {})
 
     def _conclude(self) -> None:
         """Save the weights, which was asked for whether or not they are recorded; and tell them. Of several processes
@@ -267,15 +283,17 @@ class Capture(Optimizing):
 
     @hook
     def _begin_batches(self) -> None:
-        self._end_left_batch()
+        before, self._thread = self._thread, get_ident()
+        if self._left_at or before == self._thread:  # that of another thread may go on
+            self._end_left_batch()
         self.open_epoch()
 
     def _end_left_batch(self) -> None:
-        """A loop over batches was left by `break`: the last of them ended then."""
+        """A loop over batches was left by `break`: the last of them ended then, or ends now if that was not seen."""
         left, self._left_at = self._left_at, 0.0
-        if self.batch is not None and left:
-            self.batch.done(ago=perf_counter() - left)
-            self.batch = None
+        batch, self.batch = self.batch, None
+        if batch is not None:
+            batch.done(ago=perf_counter() - left if left else 0.0)
 
     @hook
     def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:
@@ -312,8 +330,8 @@ class Capture(Optimizing):
 
 
 def _number(value: Any) -> Any:
-    """The number in a tensor of no dimensions; anything else as it is."""
-    return value.item() if isinstance(value, TENSOR) and not value.ndim else value
+    """The number in a tensor or an array of one element; anything else as it is."""
+    return value.item() if hasattr(value, "item") and math.prod(getattr(value, "shape", ())) == 1 else value
 
 
 def _by_name(given: Any) -> dict[str, Any]:

@@ -1,0 +1,364 @@
+"""PyTorch's loops beside others: ended by a partner, held by a name, gone on with in another epoch."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from journals import told_in
+
+import provml
+from capture.contract import Boom, adaptations, ask, by_epoch, judged, models_of
+from provml.event import Batch, Done, Measured
+from provml.validation import validate
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
+
+from capture.test_loop import Bar, bar  # noqa: E402  # both need PyTorch
+from provml.capture.torch import Capture  # noqa: E402
+
+pytestmark = pytest.mark.xdist_group("torch")  # loading PyTorch takes seconds: once is enough
+EPOCH = "provml:TrainingEpochExecution"
+
+
+class Trained:
+    """A small network with a capture of its training."""
+
+    def __init__(self, home: Path, **settings: Any) -> None:
+        self.network = torch.nn.Linear(4, 2)
+        self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.1)
+        said = {"home": home, "strict": True, "capture_environment": False, **settings}
+        self.capture = Capture("digits", self.network, self.optimizer, **said)
+
+    def step(self, loss: float) -> None:
+        self.optimizer.zero_grad()
+        self.network(torch.ones(4)).sum().backward()
+        self.optimizer.step()
+        self.capture.measured(loss=loss)
+
+    def epoch(self) -> None:
+        for loss in self.capture.batches([1.0, 3.0]):
+            self.step(loss)
+
+
+def training(store: Any) -> list[tuple[str, str | None]]:
+    """How each training ended, and by which exception."""
+    rows = ask(
+        store,
+        "SELECT ?s ?x { ?t a provml:TrainingExecution ; prov:startedAtTime ?b ; provlake:status ?s"
+        " OPTIONAL { ?t provlake:exceptionType ?x } } ORDER BY ?b",
+    )
+    return [(status, error) for status, error in rows]
+
+
+def batches(home: Path) -> list[str]:
+    """The batches that ended and the epochs that did, in that order."""
+    (journal,) = home.glob("runs/*/main.jsonl")
+    return [what.at for what in told_in(journal) if isinstance(what, Batch | Done) and "/" in what.at]
+
+
+def measures(home: Path, name: str) -> dict[str, float]:
+    """What was told as a measure, by the batch or the epoch."""
+    (journal,) = home.glob("runs/*/main.jsonl")
+    told = [what for what in told_in(journal) if isinstance(what, Measured) and name in what.values]
+    assert len(told) == len({what.at for what in told}), "each is told once"
+    return {what.at: what.values[name] for what in told}
+
+
+def conforms(home: Path) -> None:
+    with provml.open(home) as store:
+        file = io.BytesIO()
+        store.export("latest", file, "nt")
+        report = validate(file.getvalue())
+        assert report, str(report)
+
+
+# ---- epochs beside something else
+
+
+def zipped(one: Trained) -> None:
+    for _rate, _ in zip([0.1, 0.1], one.capture.epochs(2), strict=False):
+        one.epoch()
+
+
+def before_the_other(one: Trained) -> None:
+    for _, _rate in zip(one.capture.epochs(2), [0.1, 0.1], strict=False):
+        one.epoch()
+
+
+def broken_off_at_the_last(one: Trained) -> None:
+    for epoch in one.capture.epochs(2):
+        one.epoch()
+        if epoch.index == 2:
+            break
+
+
+@pytest.mark.parametrize("loop", [zipped, before_the_other, broken_off_at_the_last])
+def test_a_loop_that_did_all_planned_epochs_finished_and_nothing_was_adapted(
+    tmp_path: Path, loop: Callable[[Trained], None]
+):
+    one = Trained(tmp_path)
+    with one.capture:
+        loop(one)
+    with provml.open(tmp_path) as store:
+        assert training(store) == [("FINISHED", None)]
+        assert adaptations(store) == []
+        assert by_epoch(store, EPOCH) == {"loss": [2.0, 2.0]}
+        assert len(models_of(store)[0]) == 1
+
+
+def test_of_two_captures_that_go_on_together_both_finish(tmp_path: Path):
+    one, two = Trained(tmp_path / "one"), Trained(tmp_path / "two")
+    with one.capture, two.capture:
+        for _ in zip(one.capture.epochs(2), two.capture.epochs(2), strict=False):
+            one.epoch()
+            two.epoch()
+    for home in (tmp_path / "one", tmp_path / "two"):
+        with provml.open(home) as store:
+            assert (training(store), adaptations(store)) == ([("FINISHED", None)], [])
+
+
+def sliced(one: Trained) -> None:
+    for _ in itertools.islice(one.capture.epochs(5), 2):
+        one.epoch()
+
+
+def zipped_short(one: Trained) -> None:
+    for _rate, _ in zip([0.1, 0.1], one.capture.epochs(5), strict=False):
+        one.epoch()
+
+
+def zipped_short_and_first(one: Trained) -> None:
+    for _, _rate in zip(one.capture.epochs(5), [0.1, 0.1], strict=False):
+        one.epoch()
+
+
+def under_a_bar(one: Trained) -> None:
+    for _ in bar(itertools.islice(one.capture.epochs(5), 2)):
+        one.epoch()
+
+
+def around_a_bar(one: Trained) -> None:
+    for _ in itertools.islice(bar(one.capture.epochs(5)), 2):
+        one.epoch()
+
+
+def passed_on(one: Trained) -> None:
+    def steps() -> Iterator[Any]:
+        yield from itertools.islice(one.capture.epochs(5), 2)
+
+    for _ in steps():
+        one.epoch()
+
+
+def in_a_list(one: Trained) -> None:
+    assert [one.epoch() for _ in itertools.islice(one.capture.epochs(5), 2)]
+
+
+SHORT = [sliced, zipped_short, zipped_short_and_first, under_a_bar, around_a_bar, passed_on, in_a_list]
+
+
+@pytest.mark.parametrize("loop", SHORT)
+def test_a_loop_that_something_beside_it_ended_stopped_early(tmp_path: Path, loop: Callable[[Trained], None]):
+    one = Trained(tmp_path)
+    with one.capture:
+        loop(one)
+        with one.capture.evaluation() as test:
+            test.measured(accuracy=0.5)
+    with provml.open(tmp_path) as store:
+        assert training(store) == [("FINISHED", None)]
+        assert adaptations(store) == [(2, "epochs", 5, 2, "by hand")]
+        assert by_epoch(store, EPOCH) == {"loss": [2.0, 2.0]}
+        assert judged(store) == models_of(store)[0]
+
+
+def failing() -> Iterator[float]:
+    yield 0.1
+    raise Boom
+
+
+class Failing:
+    """Items without a generator, the second of which cannot be had."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __iter__(self) -> Failing:
+        return self
+
+    def __next__(self) -> int:
+        self.count += 1
+        if self.count == 2:
+            raise Boom
+        return self.count
+
+
+def beside(one: Trained) -> None:
+    for _rate, _ in zip(failing(), one.capture.epochs(5), strict=False):
+        one.epoch()
+
+
+def behind(one: Trained) -> None:
+    for _, _rate in zip(one.capture.epochs(5), Failing(), strict=False):
+        one.epoch()
+
+
+def beside_under_a_bar(one: Trained) -> None:
+    for _rate, _ in bar(zip(Failing(), one.capture.epochs(5), strict=False)):
+        one.epoch()
+
+
+def in_the_loader(one: Trained) -> None:
+    for _ in itertools.islice(one.capture.epochs(5), 2):
+        for _ in failing():
+            one.epoch()
+
+
+def in_the_batches(one: Trained) -> None:
+    for _ in itertools.islice(one.capture.epochs(5), 2):
+        for loss in one.capture.batches(Failing()):
+            one.step(loss)
+
+
+RAISED = [*itertools.product([beside, behind, in_the_loader, in_the_batches], [True, False])]
+
+
+@pytest.mark.parametrize(("loop", "caught"), [*RAISED, (beside_under_a_bar, False)])
+def test_a_loop_failed_where_what_is_beside_it_raised(tmp_path: Path, loop: Callable[[Trained], None], caught: bool):
+    def train() -> None:
+        one = Trained(tmp_path)
+        with one.capture, contextlib.suppress(*[Boom] * caught):
+            loop(one)
+
+    with contextlib.suppress(Boom):
+        train()
+    with provml.open(tmp_path) as store:
+        assert training(store) == [("FAILED", "RuntimeError" if caught else "Boom")]
+        assert adaptations(store) == []
+
+
+# ---- batches that something holds
+
+
+def test_a_batch_that_a_bar_still_holds_ends_once_and_with_its_epoch(tmp_path: Path):
+    one = Trained(tmp_path)
+    with one.capture as capture:
+        for _ in capture.epochs(3):
+            steps = Bar(capture.batches([1.0, 2.0, 9.0]))
+            for number, loss in enumerate(steps):
+                one.step(loss)
+                if number == 1:
+                    break
+            capture.measured(accuracy=0.5)
+    assert batches(tmp_path) == [f"training/{e}{b}" for e in (1, 2, 3) for b in ("/1", "/2", "")]
+    conforms(tmp_path)
+    with provml.open(tmp_path) as store:
+        assert by_epoch(store, EPOCH) == {"accuracy": [0.5] * 3, "loss": [1.5] * 3}
+
+
+def test_a_batch_that_a_bar_still_holds_ends_when_another_loop_begins(tmp_path: Path):
+    one = Trained(tmp_path)
+    with one.capture as capture:
+        for _ in capture.epochs(1):
+            steps = Bar(capture.batches([1.0, 2.0]))
+            for loss in steps:
+                one.step(loss)
+                break
+            for number, _ in enumerate(capture.batches([3.0, 4.0])):
+                if number:
+                    one.step(4.0)
+            del steps
+    assert batches(tmp_path) == ["training/1/1", "training/1/1", "training/1/2", "training/1"]
+    assert measures(tmp_path, "loss") == {"training/1/1": 1.0, "training/1/2": 4.0, "training/1": 2.5}
+
+
+def test_batches_of_one_iterator_belong_to_the_epoch_that_is_open(tmp_path: Path):
+    one = Trained(tmp_path)
+    with one.capture as capture:
+        endless = iter(capture.batches(itertools.count()))
+        next(endless)  # a look before the training
+        for _ in capture.epochs(3):
+            for _ in range(4):
+                one.step(float(next(endless)))
+        next(endless)  # and one after it
+    assert batches(tmp_path) == [f"training/{e}{b}" for e in (1, 2, 3) for b in ("/1", "/2", "/3", "/4", "")]
+    assert measures(tmp_path, "loss") == {
+        **{f"training/{e}/{b}": 4.0 * (e - 1) + b for e in (1, 2, 3) for b in (1, 2, 3, 4)},
+        **{f"training/{e}": 4.0 * (e - 1) + 2.5 for e in (1, 2, 3)},
+    }
+    conforms(tmp_path)
+
+
+def test_a_held_batch_of_a_training_that_failed_is_not_told_after_it(tmp_path: Path):
+    one = Trained(tmp_path)
+    with one.capture as capture:
+        endless = iter(capture.batches(itertools.count()))
+        with contextlib.suppress(Boom):
+            for _ in capture.epochs(2):
+                one.step(float(next(endless)))
+                raise Boom
+        for _ in capture.epochs(1):
+            one.step(float(next(endless)))
+    assert batches(tmp_path) == ["training/1", "training-2/1/1", "training-2/1"]
+    conforms(tmp_path)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_batches_of_an_earlier_epoch_that_end_late_leave_those_that_go_on_alone(tmp_path: Path, ends: bool):
+    one = Trained(tmp_path)
+    kept = []
+    with one.capture as capture:
+        for epoch in capture.epochs(2):
+            if epoch.index == 1:
+                kept.append(capture.batches([9.0]))
+                one.step(next(kept[0]))
+                continue
+            for number, loss in enumerate(capture.batches([1.0, 2.0, 3.0])):
+                if number == 1 and ends:
+                    assert next(kept[0], None) is None
+                kept = kept if number == 0 else []
+                one.step(loss)
+    assert measures(tmp_path, "loss") == {
+        "training/1/1": 9.0, "training/1": 9.0,
+        "training/2/1": 1.0, "training/2/2": 2.0, "training/2/3": 3.0, "training/2": 2.0,
+    }  # fmt: skip
+    conforms(tmp_path)
+
+
+# ---- measures
+
+
+@pytest.mark.parametrize("how", [{}, {"every": 3}, {"detail": "epoch"}], ids=str)
+def test_a_tensor_of_one_element_is_its_number(tmp_path: Path, how: dict[str, Any]):
+    one = Trained(tmp_path, **how)
+    with one.capture as capture:
+        for epoch in capture.epochs(1):
+            for number in capture.batches(range(1, 6)):
+                capture.measured(a=1.0, t=torch.tensor([float(number)]), u=torch.tensor([[number]]), b=2.0)
+            capture.measured(v=torch.tensor([0.5], requires_grad=True))
+            epoch.measured(w=torch.tensor([0.25]))
+    with provml.open(tmp_path) as store:
+        told = {"a": [1.0], "b": [2.0], "t": [3.0], "u": [3.0], "v": [0.5], "w": [0.25]}
+        assert by_epoch(store, EPOCH) == told
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_measure_that_cannot_be_taken_loses_none_of_the_others(tmp_path: Path, strict: bool):
+    one = Trained(tmp_path, strict=strict)
+    raised = pytest.raises(TypeError) if strict else contextlib.nullcontext()
+    with one.capture as capture:
+        for epoch in capture.epochs(1):
+            for number in capture.batches([1.0, 3.0]):
+                with raised:
+                    capture.measured(a=number, wrong=torch.ones(2), b=2.0)
+            with raised:
+                epoch.measured(c=4.0, wrong="text", d=5.0)
+        assert capture.run.faults == 3
+    assert measures(tmp_path, "a") == {"training/1/1": 1.0, "training/1/2": 3.0, "training/1": 2.0}
+    assert measures(tmp_path, "b") == {"training/1/1": 2.0, "training/1/2": 2.0, "training/1": 2.0}
+    assert measures(tmp_path, "d") == {"training/1": 5.0}
