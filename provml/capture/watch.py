@@ -107,8 +107,7 @@ def as_written(value: Any) -> Any:
     if not isinstance(value, float) or not math.isfinite(value) or in_32_bits(value) != value:
         return value
     written = (float(f"{value:.{digits}g}") for digits in range(1, 17))
-    same = (short for short in written if math.isclose(short, value, rel_tol=ROUNDING) and in_32_bits(short) == value)
-    return next(same, value)
+    return next((short for short in written if math.isclose(short, value, rel_tol=ROUNDING)), value)
 
 
 def in_32_bits(value: float) -> float:

@@ -15,7 +15,6 @@ from capture.contract import (
     Told,
     adaptations,
     ask,
-    by_epoch,
     digest_of,
     judged,
     used,
@@ -208,7 +207,7 @@ class Kept(Network):
 
     def training_step(self, batch: Any, index: int) -> Any:
         loss = super().training_step(batch, index)
-        self.losses.append(float(loss))
+        self.losses.append(loss.detach().item())
         return loss
 
 
@@ -218,8 +217,8 @@ def test_the_loss_of_a_batch_is_whole_where_several_make_a_step(tmp_path: Path):
     with Capture("digits", home=tmp_path / "home", strict=True) as capture:
         trainer(tmp_path, capture, twice, epochs=2, enable_checkpointing=False).fit(network, loader("training"))
     with provml.open(tmp_path / "home") as store:
-        found = by_epoch(store, "provml:BatchExecution")["loss"]
-        assert sorted(found) == pytest.approx(sorted(network.losses))
+        found = ask(store, "SELECT ?v { ?b a provml:BatchEvaluation ; prov:value ?v }")
+        assert sorted(value for (value,) in found) == pytest.approx(sorted(network.losses))
 
 
 class Secretive(Network):
