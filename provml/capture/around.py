@@ -11,6 +11,13 @@ import keras
 
 from provml.capture.caller import FRAMES
 
+CHAINED = 32
+"""How many parts of a pipeline of data are looked at."""
+ARRAYS_OF = 32
+"""The batch size of `fit` where arrays are given and none is said."""
+TOLD = ("validation_split", "initial_epoch", "class_weight")
+"""Arguments of `fit` that are told as they are."""
+
 
 def around(model: Any, fitted: Any = None) -> tuple[list[Any], dict[str, dict[str, Any]]]:
     """The callbacks beside a hook, and what `fit` and `evaluate` of this model were given, as their callers hold them.
@@ -37,6 +44,50 @@ def around(model: Any, fitted: Any = None) -> tuple[list[Any], dict[str, dict[st
                 calls.setdefault("callback", {})
             calls.setdefault(frame.f_code.co_name, dict(held))
     return beside, calls
+
+
+def arguments(fit: dict[str, Any]) -> dict[str, Any]:
+    """What `fit` was given that matters to what is learned, besides data and callbacks."""
+    said = {name: fit[name] for name in TOLD if fit.get(name)}
+    said |= {"shuffle": fit["shuffle"]} if fit.get("shuffle") and _is_shuffled(fit.get("x")) else {}
+    return said | {"batch_size": batch_size(fit), "sample_weight": _weights(fit.get("sample_weight"))}
+
+
+def batch_size(given: dict[str, Any]) -> int | None:
+    """The size of a batch: as it was said, as the loader has it, or Keras's own where arrays are given."""
+    x = given.get("x")
+    if given.get("batch_size"):
+        return int(given["batch_size"])
+    held: Any = getattr(x, "batch_size", None)
+    if held is None and _are_arrays(x):
+        return ARRAYS_OF
+    for _ in range(CHAINED):  # a pipeline of TensorFlow's: the part of it that makes batches knows
+        if held is not None or x is None:
+            break
+        held, x = getattr(x, "_batch_size", None), getattr(x, "_input_dataset", None)
+    held = held.numpy() if hasattr(held, "numpy") else held
+    return int(held) if hasattr(held, "__index__") else None
+
+
+def _is_shuffled(x: Any) -> bool:
+    """Whether Keras shuffles this data if it is told to: loaders, pipelines and generators it takes as they come."""
+    is_counted = isinstance(x, keras.utils.PyDataset) and getattr(x, "num_batches", None) is not None
+    return is_counted or _are_arrays(x)
+
+
+def _are_arrays(x: Any) -> bool:
+    """Whether this is an array, or several inputs that are."""
+    if not isinstance(x, (dict, list, tuple)):
+        return hasattr(x, "shape")
+    parts = list(x.values()) if isinstance(x, dict) else x
+    return bool(parts) and all(map(_are_arrays, parts))
+
+
+def _weights(given: Any) -> str | None:
+    """That samples have weights, and what holds them."""
+    if given is None:
+        return None
+    return type(given).__name__ + (f" of shape {tuple(given.shape)}" if hasattr(given, "shape") else "")
 
 
 def files(checkpoints: list[Any], epoch: int, logs: dict[str, Any]) -> Iterator[str]:

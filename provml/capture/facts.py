@@ -46,11 +46,22 @@ def loading(loader: Any, prefix: str = "") -> dict[str, Any]:
         value = getattr(loader, name, None)
         if value is not None:
             found[prefix + name] = value
-    sampler = getattr(loader, "sampler", None)
+    sampler = _sampler(loader)
     if sampler is not None:
         found[prefix + "sampler"] = type(sampler).__name__
     found[prefix + "batches"] = _count(loader)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _sampler(loader: Any) -> Any:
+    """What says the order of a loader: that of its batches, if it has one; else its own.
+
+    Where batches are made by a sampler that was given, as by Accelerate, the loader's own is there and not used.
+    """
+    held = getattr(loader, "batch_sampler", None)
+    held = getattr(held, "batch_sampler", held)  # of several processes, each has its share of another
+    inside = getattr(held, "sampler", None)
+    return inside if inside is not None else getattr(loader, "sampler", None)
 
 
 def _are_parts(given: Collection[Any]) -> bool:

@@ -19,13 +19,11 @@ try:
     import keras
 
     from provml.capture import mover
-    from provml.capture.around import around, files, mark_of
+    from provml.capture.around import arguments, around, batch_size, files, mark_of
 except ImportError as error:
     raise MissingPart("keras", "keras") from error
 
 RATE = mover.RATE
-CHAINED = 32
-"""How many parts of a pipeline of data are looked at."""
 SAME = {"initial_scale": "loss_scale"}
 """Keras's names of hyperparameters, where ours differ."""
 PLAIN = (bool, int, float, str)
@@ -33,8 +31,6 @@ CLOCK_NS = 20_000_000
 """How much a file system's clock may be behind."""
 ENDINGS = (".keras", ".h5", ".hdf5")
 """How the files are called that Keras saves models in."""
-ARRAYS_OF = 32
-"""The batch size of `fit` where arrays are given and none is said."""
 
 
 class Capture(Recording, keras.callbacks.Callback):
@@ -91,10 +87,8 @@ class Capture(Recording, keras.callbacks.Callback):
         self._mover = mover.Mover(self._beside, self, self._rates())
         values = {"optimizer": optimizer, **self.now(), **_schedule(model.optimizer)}
         values |= {"loss": _named(model.loss), "epochs": self._planned}
-        values |= {"batch_size": _batch_size(fit), "steps_per_epoch": (self.params or {}).get("steps")}
-        values |= {name: fit[name] for name in ("validation_split", "shuffle", "initial_epoch") if fit.get(name)}
-        values |= {"class_weight": fit["class_weight"]} if fit.get("class_weight") else {}
-        values |= {"sample_weight": _weights(fit.get("sample_weight"))}
+        values |= {"loss_weights": _loss_weights(model), "steps_per_epoch": (self.params or {}).get("steps")}
+        values |= arguments(fit)
         each = getattr(model, "steps_per_execution", 1)
         values |= {"steps_per_execution": each} if each != 1 else {}
         policy = getattr(getattr(model, "dtype_policy", None), "name", "float32")
@@ -131,6 +125,8 @@ class Capture(Recording, keras.callbacks.Callback):
 
     @hook
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self._moved_in_batch():
+            self.look()
         self.end_batch(logs or {})
         if not self._has_layers and self.stage is not None:  # a model that was not built before its first batch
             self._has_layers = True
@@ -219,7 +215,7 @@ class Capture(Recording, keras.callbacks.Callback):
         self.anew("test")
         seen = self.data("test", lambda: self._seen_in(given, "test"))
         stage = self.begin_evaluation(using=seen, model=self.model)
-        stage.parameters(batch_size=_batch_size(given))
+        stage.parameters(batch_size=batch_size(given))
 
     @hook
     def on_test_end(self, logs: Any = None) -> None:
@@ -268,13 +264,29 @@ class Capture(Recording, keras.callbacks.Callback):
 
     def moved(self) -> bool:
         """Whether a rate was set since the last look; what a schedule does with every batch is told once an epoch."""
+        is_moved = self.watches_batches or self._is_set()
+        if is_moved:
+            self._see(mover.BATCH)
+        return is_moved
+
+    def _moved_in_batch(self) -> bool:
+        """Whether a callback that stands after this one may have set a rate when the batch that ends began.
+
+        A schedule has moved on with the step that was done: what it says now is of the next batch.
+        """
+        if self._mover is None or not self._mover.in_batch:
+            return False
+        is_moved = self._is_set() or (self.watches_batches and not _schedule(self._trained().optimizer))
+        if is_moved:
+            self._see(mover.WITHIN)
+        return is_moved
+
+    def _is_set(self) -> bool:
+        """Whether a rate is known to be set since the last look."""
         stamps = self._stamped()
-        is_set = len(stamps) != len(self._stamps) or any(
+        return len(stamps) != len(self._stamps) or any(
             one[0] is not other[0] or one[1] != other[1] for one, other in zip(stamps, self._stamps, strict=True)
         )
-        if is_set:
-            self._see(mover.BATCH)
-        return is_set or self.watches_batches
 
     def _stamped(self) -> list[tuple[Any, Any]]:
         """What holds each rate, and how often it was written, where it says so: cheaper than the rate itself."""
@@ -355,28 +367,10 @@ def _schedule(optimizer: Any) -> dict[str, Any]:
     return {head: held["class_name"], **{f"{head}.{name}": as_written(value) for name, value in plain.items()}}
 
 
-def _batch_size(given: dict[str, Any]) -> int | None:
-    """The size of a batch: as it was said, as the loader has it, or Keras's own where arrays are given."""
-    x = given.get("x")
-    if given.get("batch_size"):
-        return int(given["batch_size"])
-    held: Any = getattr(x, "batch_size", None)
-    parts = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else [x]
-    if held is None and parts and all(hasattr(one, "shape") for one in parts):
-        return ARRAYS_OF
-    for _ in range(CHAINED):  # a pipeline of TensorFlow's: the part of it that makes batches knows
-        if held is not None or x is None:
-            break
-        held, x = getattr(x, "_batch_size", None), getattr(x, "_input_dataset", None)
-    held = held.numpy() if hasattr(held, "numpy") else held
-    return int(held) if hasattr(held, "__index__") else None
-
-
-def _weights(given: Any) -> str | None:
-    """That samples have weights, and what holds them."""
-    if given is None:
-        return None
-    return type(given).__name__ + (f" of shape {tuple(given.shape)}" if hasattr(given, "shape") else "")
+def _loss_weights(model: Any) -> Any:
+    """The weights of several losses, as `compile` was given them: Keras keeps them with the losses."""
+    held = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
+    return dict(held) if isinstance(held, dict) else list(held) if isinstance(held, (list, tuple)) else held
 
 
 def _named(one: Any) -> str | None:

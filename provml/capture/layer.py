@@ -6,13 +6,17 @@ Nothing is imported: a network is asked in the words of its own framework.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 from provml.secret import is_secret
 
 UNTOLD = {"name", "trainable", "dtype", "batch_shape", "batch_input_shape", "build_config", "data_format", "layers"}
 """What a Keras layer's config has besides its parameters."""
+LAMBDA = "__lambda__"
+"""What the code of a function is called in a Keras layer's config."""
 OWN = {"training"}
 """What a PyTorch module's attributes have besides its parameters."""
 
@@ -54,18 +58,26 @@ def _shape(layer: Any, side: str) -> str | None:
 def _settings(layer: Any) -> dict[str, Any]:
     """The parameters of a Keras layer: of its config what is plain, and the names of functions and regularizers."""
     try:
-        config = layer.get_config()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that a lambda is unsafe to load: nothing is saved here
+            config = layer.get_config()
     except Exception:  # a layer of the user's own need not have one
         return {}
     told = {}
     for key, value in config.items():
         if isinstance(value, dict):
-            if key.endswith("_initializer") or "class_name" not in value:
+            if key.endswith("_initializer") or value.get("class_name") == LAMBDA:
                 continue
-            value = _called(value)
+            value = _called(value) if "class_name" in value else _function(layer, key)
         if key not in UNTOLD and _is_plain(value) and not _is_secret(key, value):
             told[key] = value
     return told
+
+
+def _function(layer: Any, key: str) -> str | None:
+    """The name of a function that a layer's config has as its code, as that of a lambda."""
+    held = getattr(layer, key, None)
+    return held.__name__ if isinstance(held, FunctionType) else None
 
 
 def _called(held: dict[str, Any]) -> str:

@@ -96,6 +96,10 @@ class Capture(Optimizing, lightning.Callback):
     @hook
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+        if loss is not None and trainer.accumulate_grad_batches != 1:
+            loss = (
+                loss * trainer.accumulate_grad_batches
+            )  # it is handed over as its part of the step that several batches make
         self.end_batch({"loss": loss} if loss is not None else {})
 
     @hook

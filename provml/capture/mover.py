@@ -10,14 +10,16 @@ import keras
 from provml.capture.watch import as_written, is_same
 
 RATE = "learning_rate"
-BATCH, END, BEGIN, FIRST, OVER = "batch", "end", "begin", "first", "over"
-"""Moments at which a capture sees the rates: before a batch inside an epoch, when it is told of an epoch's end and of
-the next one's begin, before the first batch of that, and when it is told that the training is over."""
-AT_END, AT_BEGIN = "on_epoch_end", "on_epoch_begin"
+BATCH, WITHIN, END, BEGIN, FIRST, OVER = "batch", "within", "end", "begin", "first", "over"
+"""Moments at which a capture sees the rates: before a batch inside an epoch and at its end, when it is told of an
+epoch's end and of the next one's begin, before the first batch of that, and when it is told that the training is over.
+"""
+AT_END, AT_BEGIN, AT_BATCH = "on_epoch_end", "on_epoch_begin", "on_train_batch_begin"
 BETWEEN = {
     END: ((AT_END, True),),
     BEGIN: ((AT_END, False), (AT_BEGIN, True)),
-    FIRST: ((AT_BEGIN, False), ("on_train_batch_begin", True)),
+    FIRST: ((AT_BEGIN, False), (AT_BATCH, True)),
+    WITHIN: ((AT_BATCH, False),),  # what is set at a batch's end is of the next one, and seen with that
     OVER: ((AT_END, False), ("on_train_end", True)),
     BATCH: (),
 }
@@ -48,6 +50,8 @@ class Mover:
         self.is_inside = False
         """Whether a rate is known to have moved while the epoch that ends ran, and not only at its end."""
         self._plateaus = {id(one): Waiting.of(one) for one in self._of(keras.callbacks.ReduceLROnPlateau)}
+        self.in_batch = self._may_be_by_hand(WITHIN)
+        """Whether somebody who has their turn after the capture may set a rate for a batch that has begun."""
 
     def by(self, name: str) -> Any:
         """What moved a rate last."""

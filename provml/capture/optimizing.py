@@ -10,6 +10,7 @@ from typing import Any
 
 from provml.capture import scheduler
 from provml.capture.recording import BY_HAND, Recording, Technique
+from provml.capture.watch import as_written
 from provml.content import Data
 from provml.sections import Stage
 
@@ -173,10 +174,13 @@ def unwrapped(network: Any) -> Any:
 
 
 def _held(value: Any) -> Any:
-    """A value as it is now: a rate that is a tensor changes in its place."""
+    """A value as it is now, and as one would write it: a rate that is a tensor changes in its place."""
     if isinstance(value, (tuple, list)):
         return [_held(one) for one in value]
-    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+    if not hasattr(value, "item") or getattr(value, "ndim", 1) != 0:
+        return value
+    is_32_bits = str(getattr(value, "dtype", "")).endswith("float32")
+    return as_written(value.item()) if is_32_bits else value.item()
 
 
 def named(one: Any) -> str | None:

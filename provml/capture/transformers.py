@@ -67,6 +67,7 @@ class Capture(Optimizing, TrainerCallback):
         values = {name: _plain(getattr(args, name, None)) for name in SETTINGS}
         values = {name: value for name, value in values.items() if value not in (None, False)}
         values |= {"optimizer": kind, **self.now(), "epochs": _epochs(state), "steps": state.max_steps}
+        values |= self._peak(optimizer, values)
         values |= facts.loading(loader) if loader is not None else {}
         values["batch_size"] = args.train_batch_size
         values |= {"world_size": args.world_size} if args.world_size > 1 else {}
@@ -197,6 +198,13 @@ class Capture(Optimizing, TrainerCallback):
             self.end_evaluation(measures)
 
     # ---- hyperparameters
+
+    def _peak(self, optimizer: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The rate that was given, where it is the optimizer's and a schedule begins with another: warm-up, with 0."""
+        given = getattr(self._arguments, "learning_rate", None)
+        groups = getattr(optimizer, "param_groups", None) or [{}]
+        is_given = is_same(groups[0].get("initial_lr"), given)  # an optimizer of the user's own has its own rate
+        return {"peak_learning_rate": given} if is_given and not is_same(values.get("learning_rate"), given) else {}
 
     def technique(self, name: str, old: Any, new: Any) -> Technique:
         """What changed a hyperparameter: the schedule that the settings name, or another way."""

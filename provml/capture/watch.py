@@ -107,9 +107,12 @@ def is_same(old: Any, new: Any) -> bool:
 
 def as_written(value: Any) -> Any:
     """A float that came through 32 bits as one would write it: 0.001, not 0.0010000000474974513."""
-    if not isinstance(value, float) or not math.isfinite(value) or abs(value) > LARGEST:
-        return value
-    if struct.unpack("f", struct.pack("f", value))[0] != value:
+    if not isinstance(value, float) or not math.isfinite(value) or in_32_bits(value) != value:
         return value
     written = (float(f"{value:.{digits}g}") for digits in range(1, 17))
     return next((short for short in written if math.isclose(short, value, rel_tol=ROUNDING)), value)
+
+
+def in_32_bits(value: float) -> float:
+    """The float of 32 bits that is nearest to one; one that is too large for them stays."""
+    return float(struct.unpack("f", struct.pack("f", value))[0]) if abs(value) <= LARGEST else value

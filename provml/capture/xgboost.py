@@ -10,7 +10,7 @@ from provml.capture import facts, table
 from provml.capture.boosting import Boosting, number
 from provml.capture.caller import caller, named
 from provml.capture.recording import BY_HAND, Technique, hook
-from provml.capture.watch import as_written
+from provml.capture.watch import as_written, in_32_bits
 from provml.content import Data
 from provml.errors import MissingPart
 from provml.recorder import Recorder
@@ -139,7 +139,7 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         found = {**learner.get("gradient_booster", {}), **learner}
         values: dict[str, Any] = {}
         for part in (*FROM, *FROM_OTHERS):
-            values |= {name: as_written(number(value)) for name, value in found.get(part, {}).items()}
+            values |= {name: _as_given(value) for name, value in found.get(part, {}).items()}
         values |= {ours: values[name] for name, ours in SAME.items() if name in values and ours not in values}
         values |= (
             {"objective": self._objective} if self._objective else {}
@@ -155,6 +155,14 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
     def technique(self, name: str, old: Any, new: Any) -> Technique:
         is_scheduled = any(isinstance(one, xgboost.callback.LearningRateScheduler) for one in self._beside)
         return ("LearningRateScheduler" if is_scheduled and name == "learning_rate" else BY_HAND), {}
+
+
+def _as_given(said: Any) -> Any:
+    """A setting as it was given: floats are kept in 32 bits and written with nine digits, 0.1 as 0.100000001."""
+    value = number(said)
+    if isinstance(value, float) and f"{in_32_bits(value):.9g}" == f"{value:.9g}":
+        return as_written(in_32_bits(value))
+    return value
 
 
 def _tell(run: Recorder, matrix: Any, role: str, name: str) -> list[Data]:

@@ -18,6 +18,7 @@ from capture.contract import (
     by_epoch,
     model_facts,
     models_of,
+    used,
 )
 from capture.digits import digits
 from capture.digits import rows as some_rows
@@ -358,6 +359,18 @@ def test_a_selection_narrows_the_hyperparameters(home: Path):
                provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
         )
         assert found == [("learning_rate", 0.1)]
+
+
+def test_settings_of_xgboost_are_told_as_they_were_given(home: Path):
+    given = {"eta": 0.1, "subsample": 0.8, "colsample_bytree": 0.7, "lambda": 1e-4, "gamma": 0.123456}
+    lower = xgboost.callback.LearningRateScheduler([0.1, 0.03])
+    with XGBoostCapture("digits", **settings(home)) as capture:
+        xgboost.train(XGB | given, matrices()[0], 2, callbacks=[lower, capture])
+    with provml.open(home) as store:
+        found = used(store)
+        names = ("learning_rate", "subsample", "colsample_bytree", "reg_lambda", "min_split_loss")
+        assert [found[name] for name in names] == list(given.values())
+        assert [row[2:4] for row in adaptations(store)] == [(0.1, 0.03)]
 
 
 def test_the_data_of_a_matrix_is_known_by_its_content(home: Path):

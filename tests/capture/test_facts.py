@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,29 @@ CASES = {
 def test_inputs_and_targets_are_data_each_and_rows_are_one_dataset(tmp_path: Path, case: str):
     given, wanted = CASES[case]
     assert told(tmp_path, given) == wanted
+
+
+def test_the_sampler_of_a_loader_is_the_one_that_says_its_order():
+    data = pytest.importorskip("torch.utils.data", reason="PyTorch is not installed: `pip install 'provml[torch]'`")
+    rows, order = list(range(8)), data.RandomSampler(range(8))
+    batches = data.BatchSampler(order, 4, False)
+    loaders = {
+        "RandomSampler": [
+            data.DataLoader(rows, 4, shuffle=True), data.DataLoader(rows, None, sampler=order),
+            data.DataLoader(rows, batch_sampler=batches), SimpleNamespace(batch_sampler=Share(batches), sampler=[]),
+        ],
+        "SequentialSampler": [data.DataLoader(rows, 4), data.DataLoader(rows, batch_sampler=[[0, 1], [2]])],
+    }  # fmt: skip
+    for name, several in loaders.items():
+        assert [facts.loading(one)["sampler"] for one in several] == [name] * len(several)
+    assert "sampler" not in facts.loading(Loader([X, Y]))
+
+
+class Share:
+    """What one of several processes takes of the batches, as Accelerate has it."""
+
+    def __init__(self, batches: Any) -> None:
+        self.batch_sampler = batches
 
 
 def test_what_is_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

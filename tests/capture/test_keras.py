@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -204,7 +205,7 @@ def test_what_a_hand_changes_is_told_whichever_hyperparameter_it_is(tmp_path: Pa
 
 
 class Hand(keras.callbacks.Callback):
-    """A user's callback that sets the rate at a hook of an epoch, and before a batch where one is said."""
+    """A user's callback that sets the rate at a hook of an epoch, or of a batch where one is said."""
 
     def __init__(self, hook: str, epoch: int, rate: float, batch: int | None = None) -> None:
         super().__init__()
@@ -220,6 +221,9 @@ class Hand(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         self.turn("batch begin", batch + 1)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.turn("batch end", batch + 1)
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -253,6 +257,54 @@ def test_a_change_in_the_middle_of_an_epoch_that_is_undone_is_told_all_the_same(
             (2, "learning_rate", 0.01, 0.005, "by hand"),
             (2, "learning_rate", 0.005, 0.01, "by hand"),
         ]
+
+
+@pytest.mark.parametrize("watch", ["epoch", "batch"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_change_for_the_last_batch_of_an_epoch_stands_at_that_epoch(tmp_path: Path, first: bool, watch: str):
+    with recorded(tmp_path, Hand("batch begin", 2, 0.005, batch=10), first=first, watch=watch) as store:
+        assert adaptations(store) == [(2, "learning_rate", 0.01, 0.005, "by hand")]
+
+
+@pytest.mark.parametrize("watch", ["epoch", "batch"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_change_after_the_last_batch_of_an_epoch_stands_at_the_next(tmp_path: Path, first: bool, watch: str):
+    if keras.backend.backend() != "torch":
+        pytest.skip("the rate is seen at every batch on PyTorch only")
+    with recorded(tmp_path, Hand("batch end", 2, 0.005, batch=10), first=first, watch=watch) as store:
+        assert adaptations(store) == [(3, "learning_rate", 0.01, 0.005, "by hand")]
+
+
+@pytest.mark.parametrize("watch", ["epoch", "batch"])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("batch", "back_in"), [(1, 2), (4, 2), (10, 3)])
+def test_a_change_for_one_batch_alone_is_told_and_so_is_the_way_back(
+    tmp_path: Path, first: bool, watch: str, batch: int, back_in: int
+):
+    if keras.backend.backend() != "torch":
+        pytest.skip("the rate is seen at every batch on PyTorch only")
+    hands = Hand("batch begin", 2, 0.005, batch=batch), Hand("batch end", 2, 0.01, batch=batch)
+    with recorded(tmp_path, *hands, first=first, watch=watch) as store:
+        assert adaptations(store) == [
+            (2, "learning_rate", 0.01, 0.005, "by hand"),
+            (back_in, "learning_rate", 0.005, 0.01, "by hand"),
+        ]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_who_moves_a_rate_between_epochs_is_told_beside_a_callback_of_batches(tmp_path: Path, first: bool):
+    idle = Hand("batch begin", 9, 0.5, batch=1)
+    plateau = keras.callbacks.ReduceLROnPlateau(monitor="loss", factor=0.1, patience=1, min_delta=100.0)
+    warm = keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.02 if epoch == 1 else rate)
+    with recorded(tmp_path, plateau, warm, idle, first=first, epochs=3, watch="batch") as store:
+        assert [(row[0], *row[3:4]) for row in adaptations(store)] == [(2, 0.02), (3, 0.002), (3, 0.0002)]
+
+
+def test_a_schedule_moves_with_the_next_batch_beside_a_callback_of_batches_too(tmp_path: Path):
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)
+    idle = Hand("batch begin", 9, 0.5, batch=1)
+    with recorded(tmp_path, idle, model=small(schedule), epochs=2, watch="batch") as store:
+        assert [row[0] for row in adaptations(store)] == [1] * 9 + [2] * 11  # the last after the last step
 
 
 def test_early_stopping_adapts_the_number_of_epochs_and_says_why(tmp_path: Path):
@@ -508,6 +560,76 @@ def test_several_inputs_come_in_batches_of_the_usual_size_and_weights_of_samples
         assert (found["batch_size"], found["sample_weight"]) == (32, f"ndarray of shape {y.shape}")
 
 
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="it is a loader of PyTorch's")
+@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed, but will be ignored:UserWarning")  # just that
+def test_that_data_is_shuffled_is_told_only_where_keras_shuffles(tmp_path: Path):
+    import torch
+
+    x, y = map(torch.from_numpy, rows(slice(0, 80)))
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=40)
+
+    class Own(keras.utils.PyDataset):
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, index: int) -> Any:
+            return x[index * 40 : index * 40 + 40], y[index * 40 : index * 40 + 40]
+
+    told = {}
+    given = {"loader": (loader,), "arrays": (x, y), "own": (Own(),), "generator": (iter_of(Own()),)}
+    for name, data in given.items():
+        with Capture("digits", home=tmp_path / name, strict=True) as capture:
+            small().fit(*data, callbacks=[capture], steps_per_epoch=2, verbose=0)
+        with provml.open(tmp_path / name) as store:
+            told[name] = used(store).get("shuffle")
+    assert told == {"loader": None, "arrays": True, "own": True, "generator": None}
+
+
+def iter_of(batches: Any) -> Any:
+    yield from (batches[index] for index in range(len(batches)))
+
+
+@pytest.mark.parametrize("weights", [{"digit": 1.0, "odd": 0.3}, None])
+def test_the_weights_of_several_losses_are_told(tmp_path: Path, weights: Any):
+    x, y = DIGITS["training"]
+    inputs = keras.layers.Input((64,))
+    guesses = {
+        "digit": keras.layers.Dense(10, activation="softmax", name="digit")(inputs),
+        "odd": keras.layers.Dense(1, activation="sigmoid", name="odd")(inputs),
+    }
+    model = keras.Model(inputs, guesses)
+    losses = {"digit": "sparse_categorical_crossentropy", "odd": "binary_crossentropy"}
+    model.compile("sgd", loss=losses, loss_weights=weights)
+    with Capture("digits", home=tmp_path, strict=True) as capture:
+        model.fit(x, {"digit": y, "odd": y % 2}, callbacks=[capture], verbose=0)
+    with provml.open(tmp_path) as store:
+        found = used(store).get("loss_weights")
+        assert (json.loads(found) if found else None) == weights
+
+
+def twice(x: Any) -> Any:
+    return x * 2
+
+
+def test_a_function_of_ones_own_is_told_by_its_name_and_never_by_its_code(tmp_path: Path):
+    model = keras.Sequential(
+        [
+            keras.layers.Input((64,)),
+            keras.layers.Dense(12, activation=lambda x: x * 2, name="nameless"),
+            keras.layers.Dense(12, activation=twice, name="named"),
+            keras.layers.Lambda(lambda x: x * 2, name="code"),
+            keras.layers.Dense(10, activation="softmax", name="usual"),
+        ]
+    )
+    model.compile("sgd", loss="sparse_categorical_crossentropy")
+    with recorded(tmp_path, model=model, epochs=1) as store:  # and a warning would be an error
+        said = ask(store, """SELECT ?name ?key ?value { ?l a provml:Layer ; rdfs:label ?name ; provml:hasParameter ?v .
+            ?v prov:value ?value ; prov:wasDerivedFrom/rdfs:label ?key }""")  # fmt: skip
+        named = {name: value for name, key, value in said if key == "activation"}
+        assert named == {"nameless": "<lambda>", "named": "twice", "usual": "softmax"}
+        assert [key for name, key, _ in said if name == "code"] == []
+
+
 class Part:
     """A part of a pipeline of TensorFlow's."""
 
@@ -518,10 +640,10 @@ class Part:
 
 
 def test_a_pipeline_of_tensorflow_is_asked_for_the_size_of_its_batches():
-    from provml.capture.keras import _batch_size
+    from provml.capture.around import batch_size
 
-    assert _batch_size({"x": Part(of=Part(of=Part(batch=Tensor(12))))}) == 12
-    assert _batch_size({"x": Part()}) is None
+    assert batch_size({"x": Part(of=Part(of=Part(batch=Tensor(12))))}) == 12
+    assert batch_size({"x": Part()}) is None
 
 
 class Tensor:

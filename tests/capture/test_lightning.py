@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, digest_of, judged, used
+from capture.contract import (
+    Boom,
+    CaptureContract,
+    JudgingContract,
+    Told,
+    adaptations,
+    ask,
+    digest_of,
+    judged,
+    used,
+)
 from capture.digits import digits, rows
 from provml.recorder import Recorder
 
@@ -186,6 +196,29 @@ def test_a_training_that_is_resumed_goes_on_from_its_checkpoint(tmp_path: Path):
         )
         assert found == [(str(held), digest_of(held))]
         assert used(store)["resumed_from"] == str(held)
+
+
+class Kept(Network):
+    """It keeps the losses of its batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.losses: list[float] = []
+
+    def training_step(self, batch: Any, index: int) -> Any:
+        loss = super().training_step(batch, index)
+        self.losses.append(loss.detach().item())
+        return loss
+
+
+def test_the_loss_of_a_batch_is_whole_where_several_make_a_step(tmp_path: Path):
+    network = Kept()
+    twice = lightning.callbacks.GradientAccumulationScheduler({0: 2, 1: 3})
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        trainer(tmp_path, capture, twice, epochs=2, enable_checkpointing=False).fit(network, loader("training"))
+    with provml.open(tmp_path / "home") as store:
+        found = ask(store, "SELECT ?v { ?b a provml:BatchEvaluation ; prov:value ?v }")
+        assert sorted(value for (value,) in found) == pytest.approx(sorted(network.losses))
 
 
 class Secretive(Network):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, Told, adaptations, ask, by_epoch
+from capture.contract import Boom, CaptureContract, Told, adaptations, ask, by_epoch, used
 from capture.digits import digits
 from provml.recorder import Recorder
 
@@ -343,6 +343,23 @@ def test_a_rate_that_is_a_tensor_is_seen_to_change_in_its_place(tmp_path: Path):
             epoch.measured(loss=0.5)
     with provml.open(tmp_path) as store:
         assert adaptations(store) == [(2, "learning_rate", 0.25, 0.125, "by hand")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("float32", 0.001), ("float64", 0.001), ("float16", float(np.float16(0.001)))]
+)
+def test_a_rate_that_is_a_tensor_is_told_as_it_was_written(tmp_path: Path, kind: str, told: float):
+    network = torch.nn.Linear(64, 10)
+    rate = torch.tensor(0.001, dtype=getattr(torch, kind))
+    optimizer = torch.optim.Adam(network.parameters(), lr=rate, foreach=False)
+    with Capture("digits", network, optimizer, home=tmp_path, strict=True) as capture:
+        for epoch in capture.epochs(2):
+            if epoch.index == 2:
+                optimizer.param_groups[0]["lr"].mul_(0.5)
+            epoch.measured(loss=0.5)
+    with provml.open(tmp_path) as store:
+        assert used(store)["learning_rate"] == told
+        assert adaptations(store) == [(2, "learning_rate", told, told / 2, "by hand")]
 
 
 class Halving:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, digest_of
+from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, digest_of, used
 from capture.digits import digits, rows
 from provml.recorder import Recorder
 
@@ -170,6 +170,42 @@ def test_a_training_that_is_resumed_goes_on_from_its_checkpoint_in_the_right_epo
                ?m a provml:Model ; provlake:path ?path ; provlake:sha256 ?sha }""",
         )
         assert used == [(str(held), digest_of(held))]
+
+
+def alone(folder: Path, **more: Any) -> dict[str, Any]:
+    """What a short training used, by name."""
+    quiet = {"eval_strategy": "no", "save_strategy": "no"}
+    with Capture("digits", home=folder / "home", strict=True) as capture:
+        trainer(folder, Network(), capture, epochs=1, **quiet, **more).train()
+    with provml.open(folder / "home") as store:
+        return used(store)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "sampler"), [("random", "SeedableRandomSampler"), ("sequential", "SequentialSampler")]
+)
+def test_the_sampler_is_the_one_that_says_the_order(tmp_path: Path, strategy: str, sampler: str):
+    assert alone(tmp_path, train_sampling_strategy=strategy)["sampler"] == sampler
+
+
+def test_the_rate_that_was_given_is_told_where_a_training_warms_up(tmp_path: Path):
+    found = alone(tmp_path / "warm", warmup_steps=2)
+    assert (found["learning_rate"], found["peak_learning_rate"]) == (0.0, 0.03)
+    assert "peak_learning_rate" not in alone(tmp_path / "cold")
+
+
+def test_a_rate_that_an_optimizer_of_ones_own_does_not_have_is_not_told(tmp_path: Path):
+    network = Network()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
+    warm = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 5))
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        one = trainer(tmp_path, network, capture, epochs=1, eval_strategy="no", save_strategy="no")
+        one.optimizer, one.lr_scheduler = optimizer, warm
+        one.train()
+    with provml.open(tmp_path / "home") as store:
+        found = used(store)
+        assert found["learning_rate"] == 0.0
+        assert 0.03 not in found.values()
 
 
 class Stream(torch.utils.data.IterableDataset):
