@@ -100,7 +100,9 @@ def test_the_same_is_told_of_a_framework(framework: str, tmp_path: Path):
         }
 
 
-@pytest.mark.parametrize(("framework", "package"), [("keras", "keras"), ("torch", "torch"), ("sklearn", "scikit-learn")])
+@pytest.mark.parametrize(
+    ("framework", "package"), [("keras", "keras"), ("torch", "torch"), ("sklearn", "scikit-learn")]
+)
 def test_a_framework_that_is_not_installed_is_told_in_a_line(framework: str, package: str, tmp_path: Path):
     (tmp_path / f"{framework}.py").write_text(f"raise ModuleNotFoundError({framework!r})")
     paths = os.pathsep.join([str(tmp_path), *sys.path])  # where it is found before the one that is installed
