@@ -112,7 +112,7 @@ def of(data: Any, *, is_here: bool = True) -> Content | None:
             return of_folder(path)
         if path.is_file():
             return of_file(path)
-        if is_here and _is_path(data) and not path.exists():
+        if is_here and is_path(data) and not path.exists():
             advice = f"Mend the path, say store=… if it lies elsewhere, or give None and name={str(path)!r}"
             raise FileNotFoundError(f"there is no file or folder {str(path)!r} here. {advice}")
         return None
@@ -129,7 +129,7 @@ def of(data: Any, *, is_here: bool = True) -> Content | None:
     return None
 
 
-def _is_path(said: str | os.PathLike[str]) -> bool:
+def is_path(said: str | os.PathLike[str]) -> bool:
     """Whether a text is meant as a path: it has folders or the ending of a file, and is no URL. A name has neither."""
     if not isinstance(said, str):
         return True

@@ -18,6 +18,7 @@ from typing import Any, Self, overload
 from provml import content, environment, event, process
 from provml.content import Data, parameter, text
 from provml.event import MAIN, RANK
+from provml.known import Known
 from provml.resources import absolute, default_home
 from provml.sections import Epoch, Stage, Step
 from provml.seed import seeds
@@ -85,7 +86,7 @@ class Recorder:
         """Begin to write this run's events in this process."""
         self.off = os.environ.get("PROVML_DISABLED", "").lower() not in ("", "0", "false", "no")
         self._taken, self._count = dict[str, object](), dict[str, int]()
-        self._open: dict[Any, int] = {}
+        self._open, self.known = dict[Any, int](), Known()
         self._git: threading.Thread | None = None
         self._writer: Writer | None = None
         atexit.register(self._at_exit)
@@ -227,18 +228,17 @@ class Recorder:
             name = text(name) or (Path(path).name if path else kind)
             if self.off:
                 return Data("", kind, name, role, path)
-            known = None
+            sha256, size = "", -1
             try:
-                known = content.of(source, is_here=not store)
+                sha256, size = content.of(source, is_here=not store) or (sha256, size)
             except Exception as error:
                 self.fault(error)
-            sha256 = known.sha256 if known else ""
             own = name if kind == "model" else f"{kind}-{name}"
             ref = f"sha256:{sha256}" if sha256 and kind != "model" else self.place(own)
             concepts = [text(about)] if isinstance(about, str) else [text(one) for one in about or ()]
             said = text(media), text(store), concepts, self.values(values)
-            self.tell(event.Data(ref, kind, name, path, sha256, known.size if known else -1, *said))
-            return Data(ref, kind, name, content.role(role), path, sha256)
+            self.tell(event.Data(ref, kind, name, path, sha256, size, *said))
+            return self.known.add(source, Data(ref, kind, name, content.role(role), path, sha256))
         except Exception as error:
             self.fault(error)
             return Data("", kind, text(name), text(role))

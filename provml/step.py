@@ -1,9 +1,11 @@
 """A function as a step: each call is recorded with what it used, its parameters and what it produced.
 
-`@run.step` takes what it can tell by itself: arguments that are data of the run are used, plain ones are parameters,
-and data, paths and arrays that come back are produced. The rest is said by the name of a parameter: `using="source"`
-for a path or an array that is used, `producing="target"` for the path that the function writes to. What the function
-gives, raises or yields is what it would give, raise or yield without it.
+`@run.step` takes what it can tell by itself. An argument that the run was told as data is used: the data itself, its
+file (a path, or a text that looks like one, to the same real path), or the very object that was told or that a step
+gave; alone, or in a list, a tuple or a dictionary. Other plain arguments are parameters. Data, paths and arrays that
+come back are produced, and so is any other object once another step takes it. The rest is said by the name of a
+parameter: `using="source"` for a path or an array that is used, `producing="target"` for the path that the function
+writes to. What the function gives, raises or yields is what it would give, raise or yield without it.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
-from types import TracebackType
+from pathlib import Path
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from provml.content import Data, text
+from provml.content import Data, of, text
 from provml.event import LEARNING, STEPS, Produced
 from provml.secret import is_secret, without_secrets
 from provml.sections import Stage, Step
@@ -155,6 +158,8 @@ class Call:
         self.way = way
         self.step: Step | None = None
         self.used: list[Data] = []
+        self.told: dict[int, Data] = {}
+        """The arguments, or what is inside them, that the run knew as data, by their identity while the call lasts."""
         self.targets: list[Any] = []
         run = way.run
         if run.off:
@@ -164,24 +169,60 @@ class Call:
             self.targets = [bound[name] for name in way.producing if bound.get(name) is not None]
             self.used = list(self._inputs(bound))
             data = {*way.producing, *map(str, way.using)}
-            values = {name: value for name, value in bound.items() if _is_parameter(name, value) and name not in data}
+            values = {name: self._without_data(value) for name, value in bound.items() if name not in data}
+            values = {name: value for name, value in values.items() if _is_parameter(name, value)}
             values = {name: told for name, value in values.items() if (told := without_secrets(value)) != {}}
-            title = way.named or _name(function)
-            said = (run, way.kind, title, self.used, {**values, **way.values}, way.by)
-            self.step = Stage(*said) if way.kind in LEARNING else Step(*said)
+            self._begin(way.named or _name(function), {**values, **way.values})
         except Exception as error:
             run.fault(error)
 
+    def _begin(self, title: str, values: dict[str, Any]) -> None:
+        """The step begins. What tests a model is told which; a training goes on from it, and uses it."""
+        way, models = self.way, [one for one in self.used if one.kind == "model"]
+        if way.kind not in LEARNING:
+            self.step = Step(way.run, way.kind, title, self.used, values, way.by)
+        elif way.kind == "training" or len(models) != 1:
+            self.step = Stage(way.run, way.kind, title, self.used, values, way.by)
+        else:
+            rest = [one for one in self.used if one is not models[0]]
+            self.step = Stage(way.run, way.kind, title, rest, values, way.by, of=models[0])
+
     def _inputs(self, bound: dict[str, Any]) -> Iterator[Data]:
-        """The data among the arguments, and what was said to be data."""
+        """The data among the arguments: what was said to be data, and what the run knows."""
         said = [one for one in self.way.using if isinstance(one, str)]
         yield from (one for one in self.way.using if isinstance(one, Data))
         for name, value in bound.items():
             if name in said:
                 for one in _parts(value, said=True):
                     yield one if isinstance(one, Data) else self.way.run.dataset(one, name=_title(one, name))
-            else:
-                yield from (one for one in _parts(value) if isinstance(one, Data))
+            elif name not in self.way.producing:
+                for one in _parts(value):
+                    if (known := one if isinstance(one, Data) else self._known(one)) is not None:
+                        self.told[id(one)] = known
+                        yield known
+
+    def _known(self, one: Any) -> Data | None:
+        """What the run was told an argument as. A file that was changed since is told as it is now; one that is gone
+        is not used."""
+        run = self.way.run
+        told = run.known.find(one)
+        if told is None or not isinstance(one, (str, os.PathLike)):
+            return told
+        if not Path(one).exists() or (now := of(one)) is None:
+            return None
+        if now.sha256 == told.sha256:
+            return told
+        return run.dataset(one, role=told.role, name="" if told.kind == "model" else told.name)
+
+    def _without_data(self, value: Any) -> Any:
+        """An argument without what is data in it; None where it is data itself."""
+        if id(value) in self.told:
+            return None
+        if not self.told or not isinstance(value, (list, tuple, dict)) or len(value) > LONGEST:
+            return value
+        if isinstance(value, dict):
+            return {key: one for key, one in value.items() if id(one) not in self.told}
+        return [one for one in value if id(one) not in self.told]
 
     def gave(self, result: Any, *, whole: bool = True) -> None:
         """It returned or, if not `whole`, yielded something: what is data of it was produced."""
@@ -193,7 +234,10 @@ class Call:
                     if one.ref and not any(one is known for known in self.used):
                         self._tell_produced(one)
                 elif isinstance(one, os.PathLike) or (whole and _is_array(one)):
-                    self._produced(one, _title(one, self.way.named or self.step.at.partition("@")[0]))
+                    if not self._handed_on(one):
+                        self._produced(one, self._title(one))
+                elif whole and plain(one).__class__ not in PLAIN and not isinstance(one, (type, ModuleType)):
+                    self.way.run.known.add_later(one, self._produced_later)
         except Exception as error:
             self.way.run.fault(error)
 
@@ -201,10 +245,26 @@ class Call:
         assert self.step is not None
         self.way.run.tell(Produced(self.step.at, data.ref))
 
-    def _produced(self, source: Any, title: str) -> None:
+    def _handed_on(self, one: Any) -> bool:
+        """Whether it gives back what it was given, as it was: the same file or array, with the same content."""
+        told = self.way.run.known.find(one)
+        if told is None or not any(told.ref == known.ref for known in self.told.values()):
+            return False
+        now = of(one)
+        return now is not None and now.sha256 == told.sha256
+
+    def _produced(self, source: Any, title: str) -> Data:
         assert self.step is not None
         kind = "model" if self.way.kind == "training" else "dataset"
-        self.step.produced(source, name="" if kind == "model" else title, role=self.way.role, kind=kind)
+        return self.step.produced(source, name="" if kind == "model" else title, role=self.way.role, kind=kind)
+
+    def _produced_later(self, source: Any) -> Data:
+        """Another step takes what this one gave: it is data."""
+        return self._produced(source, self._title(source))
+
+    def _title(self, source: Any) -> str:
+        assert self.step is not None
+        return _title(source, self.way.named or self.step.at.partition("@")[0])
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -97,6 +98,27 @@ def test_the_same_is_told_of_a_framework(framework: str, tmp_path: Path):
         assert {"hidden_units", "units", "out_features"} & {
             part.split("=")[0] for row in store.ask("q2", model=f"digits-{framework}") for part in row[-1].split(", ")
         }
+
+
+@pytest.mark.parametrize(
+    ("framework", "package"), [("keras", "keras"), ("torch", "torch"), ("sklearn", "scikit-learn")]
+)
+def test_a_framework_that_is_not_installed_is_told_in_a_line(framework: str, package: str, tmp_path: Path):
+    (tmp_path / f"{framework}.py").write_text(f"raise ModuleNotFoundError({framework!r})")
+    paths = os.pathsep.join([str(tmp_path), *sys.path])  # where it is found before the one that is installed
+    done = subprocess.run(
+        [sys.executable, "-m", "provml", "demo", "--home", "home", "--framework", framework],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+    )
+    told = f"This needs {package}, which is not installed. Run `pip install 'provml[{framework}]'`."
+    assert done.returncode == 2
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.endswith(told)
+    assert not (tmp_path / "home" / "runs").exists()
 
 
 def test_a_digit_is_drawn_the_same_each_time_and_filtered_to_one_value_a_point():

@@ -7,6 +7,7 @@ import io
 import math
 import re
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -639,6 +640,23 @@ def test_the_best_is_the_training_that_made_what_was_tested(tmp_path: Path):
     assert world.rows("q5", model="net") == pairs
     assert world.rows("q6", model="net") == [(best, 0.9, None, None, None, None)]
     assert world.rows("q8", model="net") == [(best, "none", 0.9, 2), (f"{RUN}two/training", "none", 0.3, 2)]
+
+
+def test_adaptations_within_an_epoch_are_told_in_the_order_in_which_they_were_made(tmp_path: Path):
+    rates = [0.05, 0.025, 0.0125, 0.025, 0.0125]
+    with record("halves", home=tmp_path, model="net", run="halves", strict=True) as run:
+        with run.training(learning_rate=0.1) as training:
+            for _ in training.epochs(2):
+                for rate in rates:
+                    training.adapted(learning_rate=rate, technique="halving")
+            model = training.produced(b"weights")
+        with run.evaluation(of=model) as test:
+            test.measured(accuracy=0.9)
+    world = World(tmp_path)
+    changes = list(pairwise([0.1, *rates, *rates]))
+    assert world.rows("h6", "old", "new", model="net") == changes
+    assert world.rows("q6", "old", "new", model="net") == changes
+    assert [epoch for (epoch,) in world.rows("q6", "epoch", model="net")] == [1] * 5 + [2] * 5
 
 
 def test_a_model_tested_in_another_run_is_known_by_its_file(tmp_path: Path):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import pickle
 import threading
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +115,166 @@ def test_lineage_goes_through_functions_by_the_content_of_their_files(run: Recor
                ?origin provlake:path ?name } ORDER BY ?name"""
         ).rows
     assert [row[0] for row in rows] == ["clean.csv", "raw.csv"]
+
+
+def linked(run: Recorder) -> dict[str, list[str]]:
+    """The names of the data that each step used."""
+    names = {data.ref: data.name for data in of(event.Data, run)}
+    more = [(used.at, used.ref) for used in of(event.Used, run)]
+    steps = {begin.at: begin.using for begin in of(Begin, run)}
+    return {
+        at: [names[ref] for ref in dict.fromkeys([*using, *(r for a, r in more if a == at)])]
+        for at, using in steps.items()
+    }
+
+
+def test_what_one_step_writes_and_the_next_is_given_is_used_by_it(run: Recorder):
+    @run.step(role="raw")
+    def load() -> Path:
+        return written("raw.csv", "1\n2\n")
+
+    @run.step(kind="filter", filter_name="first")
+    def first(source: Path, rows: int) -> str:
+        written("first.csv", source.read_text()[: 2 * rows])
+        return str(run.dataset("first.csv").path)
+
+    @run.step(kind="training")
+    def train(data: str, learning_rate: float = 0.1) -> Path:
+        return written("net.pt", "weights")
+
+    @run.step(kind="evaluation")
+    def test(model: Path) -> None:
+        pass
+
+    test(train(first(load(), 1)))
+    assert linked(run) == {"load": [], "first": ["raw.csv"], "train": ["first.csv"], "test": ["flowers"]}
+    assert [begin.values for begin in of(Begin, run)] == [
+        {}, {"rows": 1, "filter_name": "first"}, {"learning_rate": 0.1}, {},
+    ]  # fmt: skip
+    assert [used.role for used in of(event.Used, run)] == ["raw", "training", "model"]
+    run.finish()
+    with provml.open() as store:
+        assert store.validate(run.id)
+
+
+def test_the_very_object_that_was_told_or_given_is_used(run: Recorder):
+    class Table:
+        """A frame, a tensor, a model: what has no content that can be read."""
+
+    @run.step
+    def load() -> np.ndarray[Any, Any]:
+        return np.arange(12.0)
+
+    @run.step
+    def halve(x: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], Table]:
+        return x[:6], Table()
+
+    @run.step(kind="training")
+    def fit(x: np.ndarray[Any, Any], table: Table) -> Table:
+        return Table()
+
+    @run.step
+    def show(model: Table, like: Table) -> None:
+        pass
+
+    told = Table()
+    run.dataset(told, name="told")
+    show(fit(*halve(load())), told)
+    fit(np.arange(6.0), Table())  # equal, but not what was told
+    assert linked(run) == {"load": [], "halve": ["load"], "fit": ["halve", "halve"], "show": ["flowers", "told"],
+                           "fit-2": []}  # fmt: skip
+    names = {data.ref: (data.kind, data.name) for data in of(event.Data, run)}
+    assert [(made.at, *names[made.ref]) for made in of(Produced, run)] == [
+        ("load", "dataset", "load"), ("halve", "dataset", "halve"), ("halve", "dataset", "halve"),
+        ("fit", "model", "flowers"),
+    ]  # fmt: skip
+    run.finish()
+    with provml.open() as store:
+        assert store.validate(run.id)
+
+
+def test_data_inside_a_list_a_tuple_or_a_dictionary_is_used_and_the_rest_is_a_parameter(run: Recorder):
+    x = np.ones(3)
+    for source in (written("a.csv", "a"), written("b.csv", "b"), x):
+        run.dataset(source, name="" if isinstance(source, Path) else "x")
+    step = run.step(lambda paths, parts, options: None)
+    step([Path("a.csv"), "c.csv"], (x, 3), {"source": "b.csv", "size": 4})
+    step([Path("a.csv")], (x,), {"source": "b.csv"})
+    assert list(linked(run).values()) == [["a.csv", "x", "b.csv"], ["a.csv", "x", "b.csv"]]
+    assert [begin.values for begin in of(Begin, run)] == [
+        {"paths": '["c.csv"]', "parts": "[3]", "options": '{"size": 4}'}, {},
+    ]  # fmt: skip
+
+
+def test_a_file_is_known_by_its_real_path_and_by_what_is_in_it_now(run: Recorder):
+    step = run.step(lambda source: None)
+    raw = run.dataset(written("raw.csv", "old"), role="raw")
+    Path("link.csv").symlink_to("raw.csv")
+    for source in ("raw.csv", Path("raw.csv").absolute(), Path("link.csv"), "./raw.csv"):
+        step(source)
+    written("raw.csv", "new")
+    step("raw.csv")
+    written("raw.csv", "old")
+    step("raw.csv")
+    Path("raw.csv").unlink()
+    step("raw.csv")
+    using = [begin.using for begin in of(Begin, run)]
+    new = of(event.Data, run)[1]
+    assert using == [[raw.ref]] * 4 + [[new.ref], [raw.ref], []]
+    assert (new.name, new.path) == ("raw.csv", "raw.csv")
+    assert new.ref != raw.ref
+    assert of(Begin, run)[-1].values == {"source": "raw.csv"}
+
+
+def test_plain_values_are_parameters_also_where_a_step_gave_them(run: Recorder):
+    Path("train").mkdir()
+    written("train/a.csv")
+    run.dataset("train")
+    given = run.step(lambda: (1, True, None, "short", 2.5))()
+    run.step(lambda count, yes, none, word, share, split: None)(*given, "train")
+    assert not any(linked(run).values())
+    assert of(Begin, run)[1].values == {"count": 1, "yes": True, "word": "short", "share": 2.5, "split": "train"}
+
+
+def test_what_a_step_hands_on_as_it_was_is_not_produced_and_what_it_changed_is(run: Recorder):
+    @run.step
+    def check(x: Any) -> Any:
+        return x
+
+    @run.step
+    def double(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        x *= 2
+        return x
+
+    x = np.ones(3)
+    run.dataset(x, name="x")
+    run.dataset(written("raw.csv"))
+    check(Path("raw.csv"))
+    check(double(check(x)))
+    assert [made.at for made in of(Produced, run)] == ["double"]
+    assert linked(run) == {"check": ["raw.csv"], "check-2": ["x"], "double": ["x"], "check-3": ["double"]}
+
+
+def test_nothing_is_kept_alive_and_what_is_gone_is_never_mistaken(run: Recorder):
+    load = run.step(lambda: np.arange(3.0))
+    use = run.step(lambda x: None)
+    gone = weakref.ref(load())
+    gc.collect()
+    assert gone() is None
+    for number in range(50):  # an address is soon another's
+        run.dataset(np.full(3, number), name="told")
+        use(np.full(3, -1))
+    assert not any(linked(run).values())
+
+
+def test_what_is_said_with_using_or_producing_wins(run: Recorder):
+    raw = run.dataset(written("raw.csv"), name="as it was told")
+    run.dataset(written("out.csv", "before"))
+    step = run.step(using="source", producing="target")(lambda source, target: Path(target).write_text("after"))
+    step("raw.csv", "out.csv")
+    assert of(Begin, run)[0].using == [raw.ref]
+    assert [data.name for data in of(event.Data, run)] == ["as it was told", "out.csv", "raw.csv", "out.csv"]
+    assert of(Begin, run)[0].values == {}
 
 
 def test_an_exception_is_recorded_and_reaches_the_caller(run: Recorder):

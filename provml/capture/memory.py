@@ -1,42 +1,11 @@
-"""What objects are remembered as: by identity, for as long as they live."""
+"""What a model object is remembered as."""
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
 
 from provml.content import Data
 from provml.sections import Stage
-
-T = TypeVar("T")
-
-
-class Memory(Generic[T]):
-    """Something for each of some objects, none of which is kept alive by it. A copy of a memory is empty."""
-
-    def __init__(self) -> None:
-        self._held: dict[int, tuple[weakref.ref[Any], T]] = {}
-
-    def __reduce__(self) -> tuple[type[Memory[T]], tuple[()]]:
-        return type(self), ()
-
-    def get(self, one: Any) -> T | None:
-        """What this very object is remembered as; None where it is not."""
-        ref, what = self._held.get(id(one), (None, None))
-        return what if ref is not None and ref() is one else None
-
-    def pop(self, one: Any) -> None:
-        """Remember it no more."""
-        self._held.pop(id(one), None)
-
-    def set(self, one: Any, what: T) -> None:
-        """Remember it, unless it is of a kind that cannot be held weakly (None is)."""
-        self._held = {key: held for key, held in self._held.items() if held[0]() is not None}
-        try:
-            self._held[id(one)] = weakref.ref(one), what
-        except TypeError:
-            return
 
 
 @dataclass

@@ -14,10 +14,11 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from provml.batch import BatchNow
 from provml.capture import facts
-from provml.capture.memory import Memory, Subject
+from provml.capture.memory import Subject
 from provml.capture.watch import Selection, Watch
 from provml.content import Data
 from provml.errors import WrongType
+from provml.known import Memory
 from provml.recorder import Recorder, record
 from provml.sections import Epoch, Stage
 

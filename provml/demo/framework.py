@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
@@ -19,9 +20,15 @@ Way = Callable[[Trial, Path], Iterator[str]]
 
 
 def way(framework: str | None) -> tuple[str, Way, dict[str, dict[str, object]]]:
-    """The name of the model, how one setting is trained, and what the questions have to be told besides."""
+    """The name of the model, how one setting is trained, and what the questions have to be told besides.
+
+    A framework that is not installed is told here, by its capture, before anything is trained.
+    """
     if framework is None:
         return plain.MODEL, plain.train, {}
+    if framework == "keras" and "KERAS_BACKEND" not in os.environ and not importlib.util.find_spec("tensorflow"):
+        os.environ["KERAS_BACKEND"] = "torch" if importlib.util.find_spec("torch") else "jax"
+    importlib.import_module(f"provml.capture.{framework}")
     ways: dict[str, Way] = {"keras": train_keras, "torch": train_torch, "sklearn": train_sklearn}
     dropout = {"keras": "rate", "torch": "p", "sklearn": "alpha"}[framework]  # what a framework calls it
     told: dict[str, dict[str, object]] = {"q7": {"hyperparameter": dropout}}
@@ -39,8 +46,6 @@ def _arrays(images: plain.Images) -> tuple[Any, Any]:
 
 def train_keras(trial: Trial, home: Path) -> Iterator[str]:
     """By Keras: two lines make the capture and hand it to `fit`."""
-    if "KERAS_BACKEND" not in os.environ and not importlib.util.find_spec("tensorflow"):
-        os.environ["KERAS_BACKEND"] = "torch" if importlib.util.find_spec("torch") else "jax"
     import keras
 
     from provml.capture.keras import Capture
