@@ -168,7 +168,8 @@ where a text that nothing is called is told. A whole number after `LIMIT` or `OF
 optional or many stands in `VALUES ?name { $name }`, which becomes `UNDEF` when it is left out. A value is put in as a
 term, never as text, so none can change a query. `columns` names what is selected, all of it, each with its type. `plot`
 says which columns make a curve: `x`, one or more `y`, `by` what they are told apart, the `unit` of y, and `named`, the
-parameter whose value says what y is. `class`, `scope`, `timing`, `source`, `data` and `direction` are for people.
+parameter whose value says what y is. `needs` says what has to be recorded for an answer, and is told where there is
+none. `class`, `scope`, `timing`, `source`, `data` and `direction` are for people.
 
 `queries/queries.ttl` describes provml's own questions in SHACL's words, for publishing.
 '''

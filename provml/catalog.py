@@ -29,7 +29,9 @@ TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "dateTime": ("a datetime", (datetime,)),
     "iri": ("an IRI", (str,)),
 }
-HEADER = {"id", "summary", "class", "scope", "timing", "source", "params", "columns", "data", "direction", "plot"}
+HEADER = {
+    "id", "summary", "class", "scope", "timing", "source", "params", "columns", "data", "direction", "plot", "needs"
+}  # fmt: skip
 PARAMETER = {"type", "help", "optional", "default", "many", "example", "of", "names", "min"}
 OF = ("run", "model", "dataset")
 """What an IRI can be that of, so that a name will do."""
@@ -135,6 +137,11 @@ class Query:
         """The paper that asks it, and where."""
         paper, comma, place = str(self.about.get("source", "")).partition(",")
         return PAPERS.get(paper, paper) + comma + place
+
+    @property
+    def needs(self) -> str:
+        """What has to be recorded for it to have an answer, where that is not plain."""
+        return str(self.about.get("needs", ""))
 
     @property
     def plot(self) -> Mapping[str, Any] | None:

@@ -624,3 +624,15 @@ def test_a_digest_may_be_in_capitals_and_is_none_if_it_is_empty(store: Store):
     assert store.ask("b4", sha256=digest.upper()).rows == store.ask("b4", sha256=digest).rows != []
     with pytest.raises(WrongParameter, match="first digits"):
         store.ask("b4", sha256="")
+
+
+def test_a_question_without_an_answer_says_what_has_to_be_recorded_for_one(tmp_path: Path):
+    with (
+        provml.record("flowers", model="net", home=tmp_path, strict=True, capture_environment=False) as run,
+        run.training(using=run.dataset(b"raw", name="photos"), learning_rate=0.1) as training,
+    ):
+        for epoch in training.epochs(2):
+            epoch.measured(accuracy=0.5)
+    with provml.open(tmp_path) as store:
+        assert "needs an evaluation of the model, such as `with run.evaluation(" in store.ask("q4", model="net").note
+        assert "needs a preparation" in store.ask("l5", from_=1, to=9).note

@@ -88,6 +88,8 @@ IN_A_ROW: dict[str, Callable[[int], str]] = {
     "graphs": lambda n: "SELECT * { " + "GRAPH ?g { ?s ?p ?o } " * n + "}",
     "properties": lambda n: "SELECT * { ?s ?p 1" + "; ?p 1" * n + " }",
     "things without a name": lambda n: "SELECT * { " + "[ ?p 1 ] ?p 1 . " * n + "}",
+    "triples that others tell of": lambda n: "SELECT * { <<?a ?b ?c>> ?d 1" + ", <<?a ?b ?c>>" * n + " }",
+    "annotations": lambda n: "SELECT * { ?s ?p 1 " + "{| ?p 1 |} " * n + "}",
     "columns": lambda n: "SELECT " + "".join(f"(1 AS ?x{i}) " for i in range(n)) + "{}",
 }
 

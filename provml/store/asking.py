@@ -47,7 +47,8 @@ def _asked_with(query: Query, values: Mapping[str, Any]) -> str:
         for name, one in query.params.items()
         if values.get(name) is None and one.default not in (None, ENDLESS)
     ]
-    return f"It was asked with {', '.join(words)}." if words else ""
+    asked = f"It was asked with {', '.join(words)}." if words else ""
+    return f"{asked} It needs {query.needs}.".lstrip() if query.needs else asked
 
 
 def _curve(query: Query, values: Mapping[str, Any]) -> Curve:

@@ -134,7 +134,9 @@ class _Groups:
         """A word or a sign of a group, not of rows of VALUES."""
         count = 0
         if kind == "sign":
-            count = said in ("/" if in_round else "/.;,")
+            count = int(said in ("/" if in_round else "/.;,"))
+            if (before, said) in (("<", "<"), ("{", "|")):  # a triple that others tell of, which is several patterns
+                count = 3
         elif in_round and "as" not in (said.lower(), before.lower()):  # those beside each other are items of a list
             items = 1 if ":" in said else size - said.startswith("-")
             count = items - (before in _BETWEEN)
