@@ -8,7 +8,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import BuiltinFunctionType
@@ -177,17 +177,22 @@ def jsonable(value: Any) -> event.Value:
     return encode_value(scalar)
 
 
-def measures(given: Mapping[str, Any]) -> tuple[event.Values, list[Exception]]:
-    """Measures as a journal holds them, None left out; and what is wrong with those that it cannot hold."""
+def held(given: Mapping[str, Any], hold: Callable[[Any], event.Value]) -> tuple[event.Values, list[Exception]]:
+    """Values as a journal holds them, None left out; and what is wrong with those that it cannot hold."""
     kept: event.Values = {}
     wrong: list[Exception] = []
     for name, value in given.items():
         if value is not None:
             try:
-                kept[str(name)] = measure(value)
+                kept[str(name)] = hold(value)
             except Exception as error:
                 wrong.append(error)
     return kept, wrong
+
+
+def measures(given: Mapping[str, Any]) -> tuple[event.Values, list[Exception]]:
+    """Measures as a journal holds them, and what is wrong with those that it cannot hold."""
+    return held(given, measure)
 
 
 def measure(value: Any) -> event.Value:

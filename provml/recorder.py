@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self, overload
 
 from provml import content, environment, event, process
-from provml.content import Data, parameter, text
+from provml.content import Data, held, parameter, text
 from provml.event import MAIN, RANK
 from provml.known import Known
 from provml.resources import absolute, default_home
@@ -261,13 +261,9 @@ class Recorder:
 
     def values(self, given: dict[str, Any]) -> event.Values:
         """Values as a journal holds them; one that it cannot hold is a fault and left out, None is left out."""
-        kept: event.Values = {}
-        for name, value in given.items():
-            if value is not None:
-                try:
-                    kept[str(name)] = parameter(value)
-                except Exception as error:
-                    self.fault(error)
+        kept, wrong = held(given, parameter)
+        for error in wrong:
+            self.fault(error)
         return kept
 
     # ---- steps before learning

@@ -317,8 +317,8 @@ class Capture(Optimizing):
                     return
             elif self._glance is not None and not self._glance():
                 return
-        except Exception:  # what cannot be compared may be another
-            only = None
+        except Exception:  # what cannot be compared may be another; asked at every step
+            pass
         self._look_at_step()
 
     @hook
