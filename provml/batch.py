@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from provml.content import measures
 from provml.event import Batch, Measured
-from provml.slate import END, ENDED, LARGEST, LAST, SECONDS, WIDTH
+from provml.slate import ENDED, LAST, SECONDS, WIDTH
 
 if TYPE_CHECKING:
     from provml.recorder import Recorder
@@ -63,11 +63,11 @@ class BatchNow:
         if self._closed:
             return
         self._closed = True
-        seconds, slate = perf_counter() - self._began - ago, self.slate
+        slate = self.slate
         if slate is not None and slate.now is self:
-            slate.end(seconds, time() - ago)
+            slate.end(self._began, ago)
         else:
-            self.run.tell(Batch(self.at, time() - ago, seconds))
+            self.run.tell(Batch(self.at, time() - ago, perf_counter() - self._began - ago))
 
 
 class Handed(Protocol):
@@ -103,7 +103,23 @@ class Batched:
 
     def batches(self, loader: Iterable[Any], *, first: int = 1) -> Iterator[BatchNow]:
         """The batches of a loader: `for batch in epoch.batches(loader):`, each with its `data`."""
-        return _each(loader, first, self, None)
+        self._settle()
+        every, slate = self._every, None
+        for index, data in enumerate(loader, first):
+            told = every == 1 or (every > 1 and (index - first) % every == 0)
+            if told and (slate is None or slate.owner is not self):
+                slate = self.claim()
+            batch = BatchNow(self, index, data, slate, not told)
+            if told and slate is not None:
+                slate.begin(batch, index)
+            try:
+                yield batch
+            except GeneratorExit:
+                self._left, self._left_at = batch, perf_counter()
+                raise
+            batch.done()
+        if slate is not None:
+            self.free()
 
     def batch(self, index: int) -> BatchNow:
         """One batch, counted from 1 and ended by `done`; those that `detail` and `every` leave out are not told."""
@@ -141,63 +157,50 @@ class Batched:
 
 
 def handed(loader: Iterable[Any], to: Handed) -> Iterator[Any]:
-    """What a loader gives, while each batch is handed to whoever tells of it."""
-    return _each(loader, 1, None, to)
+    """What a loader gives, while each batch is handed to whoever tells of it.
 
-
-def _each(loader: Iterable[Any], first: int, section: Batched | None, to: Handed | None) -> Iterator[Any]:
-    """The batches of a section, or what a loader gives: one loop for both, for each call takes long in a training."""
-    if to is not None and to.run.off:
+    As a rule a batch takes the row of the slate after the one before, and one `BatchNow` stands for each in its turn:
+    nobody else has it. What is said here is said in few steps, for a training leaves nothing of ours in the caches.
+    """
+    if to.run.off:
         yield from loader
         return
-    if section is not None:
-        section._settle()
-    every, slate, batch, index = section._every if section is not None else 0, None, None, first - 1
-    clock, now, end, last = perf_counter, time, END, LAST  # what is at hand here need not be fetched for each batch
+    batch: BatchNow | None = None
+    slate: Slate | None = None
+    index, clock, last = 0, perf_counter, LAST
     for data in loader:
-        if to is not None and (to.epoch is not section or section is None):  # its first, or the first of another epoch
-            section, slate, batch, index = to.begun(), None, None, first - 1
-            if section is not None:
-                section._settle()
-                every = section._every
-        if section is None:
-            yield data
-            continue
-        index += 1
-        told = every == 1 or (every > 1 and (index - first) % every == 0)
-        if told and (slate is None or slate.owner is not section):
-            slate = section.claim() if index <= LARGEST else None
-        if to is None:
-            batch = BatchNow(section, index, data, slate, not told)
-        elif batch is None or batch.slate is not slate:
-            batch = BatchNow(section, index, None, slate, not told)
-        else:  # nobody has kept the one before
-            batch.index, batch._closed, batch._began = index, not told, clock()
-        if told and slate is not None and slate.now is None and slate.row < end:  # as in `batch`, in fewer steps
+        if slate is not None and batch is not None and slate.now is batch:  # and so its epoch goes on
+            batch.index = index = index + 1
             slate.view[slate.row] = index
-            slate.now = batch
+            batch._began = clock()
+        else:
+            section = batch._section if batch is not None else None
+            if section is None or to.epoch is not section:
+                section, batch, index = to.begun(), None, 0
+                if section is None:
+                    yield data
+                    continue
+                section._settle()
+            index += 1
+            to.batch = batch = section.batch(index)
+            slate = batch.slate if section._every == 1 else None
         try:
-            if to is None:
-                yield batch
-            else:
-                to.batch = batch
-                yield data
+            yield data
         except GeneratorExit:
-            section._left, section._left_at = batch, perf_counter()
-            if to is not None:
-                to.broke_off(batch)
+            batch._section._left, batch._section._left_at = batch, clock()
+            to.broke_off(batch)
             raise
-        if slate is not None and slate.now is batch:  # as in `done`
-            batch._closed = True
+        if slate is not None and slate.now is batch:  # as in `Slate.end`, but that it stays the one that is now
             ended, row, view = clock(), slate.row, slate.view
             view[row + SECONDS] = ended - batch._began
-            view[row + ENDED] = now()
-            slate.row, slate.now, slate.told = row + WIDTH, None, 0
+            view[row + ENDED] = ended + slate.lag
+            slate.row, slate.told = row + WIDTH, 0
             if ended > slate.due or row == last:
                 slate.turn()
-        elif to is None or to.epoch is section:  # after its epoch nothing is told of it
+        elif to.epoch is batch._section:  # after its epoch nothing is told of it
             batch.done()
-    if section is not None and slate is not None:
-        section.free()
-    if to is not None and to.batch is batch:
-        to.batch = None
+    if batch is not None:
+        if slate is not None:
+            batch._section.free()
+        if to.batch is batch:
+            to.batch = None

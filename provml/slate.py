@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from threading import get_ident
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any, Protocol
 
 import msgspec
@@ -37,6 +37,7 @@ ROWS = 64
 END = HEAD + ROWS * WIDTH
 LAST = END - WIDTH
 BYTES = 8
+BLANK = memoryview(bytes(END * BYTES))
 LARGEST = 2**53
 """Up to here, a double holds every whole number."""
 FOLD_SECONDS = 1.0
@@ -66,8 +67,8 @@ class Slate:
     """
 
     __slots__ = (
-        "_before", "_begun", "_folded", "_map", "_new", "_sink", "_tell", "_tells", "_thread",
-        "at", "due", "names", "now", "owner", "path", "row", "told", "view",
+        "_all", "_before", "_begun", "_folded", "_map", "_new", "_sink", "_tell", "_tells", "_thread",
+        "at", "due", "lag", "names", "now", "owner", "path", "row", "told", "view",
     )  # fmt: skip
 
     def __init__(self, sink: MappedFile, tell: Callable[[event.Event], bool]) -> None:
@@ -77,11 +78,11 @@ class Slate:
         self.row = HEAD
         self.told = 0
         self.names: dict[str, int] = {}
-        self.due = 0.0
+        self.due = self.lag = 0.0
         self.path = beside(sink.path)
         self._sink, self._tell, self._tells = sink, tell, False
         self._new: list[str] = []
-        self._before = self._begun = self._thread = 0
+        self._all = self._before = self._begun = self._thread = 0
         self._folded = HEAD
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
@@ -116,17 +117,25 @@ class Slate:
             return False
         if len(head) > (HEAD - TEXT) * BYTES:
             return False
-        view = self.view
+        view, used = self.view, min(self.row + WIDTH, END) * BYTES
         view[0] = 0.0  # what is written now does not count before all of it is
+        self._map[HEAD * BYTES : used] = BLANK[HEAD * BYTES : used]
         self._before += (self._folded - HEAD) // WIDTH
         self.names = {name: number for number, name in enumerate(names)}
+        self._all = (1 << len(names)) - 1
         self._folded = self.row = HEAD
         view[1], view[2] = self._before, len(head)
-        self._map[TEXT * BYTES :] = head + bytes((END - TEXT) * BYTES - len(head))
+        self._map[TEXT * BYTES : TEXT * BYTES + len(head)] = head
         self._begun += 1
         view[0] = self._begun
-        self.due = perf_counter() + FOLD_SECONDS
+        self._set_clock()
         return True
+
+    def _set_clock(self) -> None:
+        """Compare the clock of the day with the one that counts seconds, so that a batch need ask only the latter."""
+        now = perf_counter()
+        self.lag = time() - now
+        self.due = 0.0 if self._new else now + FOLD_SECONDS
 
     # ---- the row of the batch that is now
 
@@ -137,36 +146,61 @@ class Slate:
             self.now = batch
 
     def measured(self, values: Mapping[str, Any], tensor: Any = None) -> bool:
-        """Take measures of it down; whether all of them could be. A tensor is what `tolist` makes of it."""
-        view, names, row, told = self.view, self.names, self.row, 0
+        """Take measures of it down; whether all of them could be. A tensor is what `tolist` makes of it.
+
+        As a rule all that are known are told at once, as floats: then there is no need to look at each.
+        """
+        names = self.names
+        if self.told == 0 and len(values) == len(names):
+            view, row = self.view, self.row
+            at = row + VALUES
+            try:
+                for name in names:
+                    value = values[name]
+                    if type(value) is tensor:
+                        value = value.tolist()
+                    if type(value) is not float:
+                        break
+                    view[at] = value
+                    at += 1
+                else:
+                    view[row + TOLD] = self.told = self._all
+                    return True
+            except KeyError:
+                pass
+        return self._some_measured(values, tensor)
+
+    def _some_measured(self, values: Mapping[str, Any], tensor: Any) -> bool:
+        """The same for any measures."""
+        view, names, row, told = self.view, self.names, self.row, self.told
         for name, value in values.items():
-            number = names.get(name)
-            if number is None:
+            if name not in names:
                 if len(names) < MOST:
                     self._new = [one for one in values if one not in names]
                     self.due = 0.0
                 return False
+            number = names[name]
             bit = 1 << number
-            if self.told & bit:
+            if told & bit:
                 return False
-            if value.__class__ is tensor:
+            if type(value) is tensor:
                 value = value.tolist()
-            if value.__class__ is not float:
-                if value.__class__ is not int or not -LARGEST < value < LARGEST:
+            if type(value) is not float:
+                if type(value) is not int or not -LARGEST < value < LARGEST:
                     return False
                 bit |= WHOLE << number
             view[row + VALUES + number] = value
             told |= bit
-        view[row + TOLD] = self.told = self.told | told
+        view[row + TOLD] = self.told = told
         return True
 
-    def end(self, seconds: float, ended: float) -> None:
-        """It ended."""
-        row, view = self.row, self.view
-        view[row + SECONDS] = seconds
-        view[row + ENDED] = ended
+    def end(self, began: float, ago: float = 0.0) -> None:
+        """It ended, now or some seconds ago; when it began is by the clock that counts them."""
+        ended, row, view = perf_counter() - ago, self.row, self.view
+        view[row + SECONDS] = ended - began
+        view[row + ENDED] = ended + self.lag
         self.row, self.now, self.told = row + WIDTH, None, 0
-        if row == LAST or perf_counter() > self.due:
+        if ended > self.due or row == LAST:
             self.turn()
 
     def turn(self) -> None:
@@ -188,9 +222,9 @@ class Slate:
         first, last, written = self._folded, self.row, self._sink.end
         try:
             self._folded, self._tells = last, True  # at once, for a signal's handler may come here as well
-            self.due = 0.0 if self._new else perf_counter() + FOLD_SECONDS
+            self._set_clock()
             if first < last:
-                rows = self.view[first:last].tolist()
+                rows = memoryview(self.view[first:last].tobytes()).cast("d")
                 what = _batches(self.at, [*self.names], rows, self._before + (last - HEAD) // WIDTH)
                 if self._tell(what):
                     self._add(what.values)
@@ -231,10 +265,14 @@ class Slate:
         """Add measures that were told to the totals of the section."""
         totals = self.owner.totals if self.owner is not None else {}
         for name, column in values.items():
-            numbers = [float(one[1] if isinstance(one, list) else one) for one in column if one is not None]
+            try:
+                total, count = float(sum(column)), len(column)  # type: ignore[arg-type]  # as a rule they are numbers
+            except TypeError:
+                numbers = [float(one[1] if isinstance(one, list) else one) for one in column if one is not None]
+                total, count = sum(numbers), len(numbers)
             held = totals.setdefault(name, [0.0, 0.0])
-            held[0] += sum(numbers)
-            held[1] += len(numbers)
+            held[0] += total
+            held[1] += count
 
     # ---- its end
 
@@ -284,38 +322,44 @@ def unwritten(held: bytes, told: int, *, is_over: bool) -> list[bytes]:
         view = memoryview(held).cast("d")
         before, length = int(view[1]), int(view[2])
         head = msgspec.json.decode(held[TEXT * BYTES :][:length], type=Head)
-        rows = view[HEAD:END].tolist()
+        rows = view[HEAD:END]
+        ends = rows[ENDED::WIDTH].tolist()
     except (ValueError, OverflowError, IndexError, TypeError, msgspec.MsgspecError):  # none, or damaged
         return []
     if not view[0] or before > told:  # what comes before these is in the journal by now
         return []
-    ended = next((at for at in range(0, len(rows), WIDTH) if not rows[at + ENDED]), len(rows))
+    ended = next((number for number, end in enumerate(ends) if not end), len(ends)) * WIDTH
     first = (told - before) * WIDTH
     missing: list[event.Event] = []
     if first < ended:
         missing.append(_batches(head.at, head.names, rows[first:ended], before + ended // WIDTH))
     if is_over and first <= ended < len(rows) and rows[ended + TOLD]:
-        missing.append(_measured(head.at, head.names, rows[ended : ended + WIDTH]))
+        missing.append(_measured(head.at, head.names, rows[ended : ended + WIDTH].tolist()))
     return [event.encode(what)[:-1] for what in missing]
 
 
-def _batches(at: str, names: list[str], numbers: Sequence[float], told: int) -> Batches:
+def _batches(at: str, names: list[str], rows: memoryview[float], told: int) -> Batches:
     """Rows as an event."""
-    told_of = numbers[TOLD::WIDTH]
+    told_of = _column(rows, TOLD)
     bits, is_even = int(told_of[0]), told_of.count(told_of[0]) == len(told_of)
     values: dict[str, list[Value | None]] = {}
     for number, name in enumerate(names):
-        column = numbers[VALUES + number :: WIDTH]
         if is_even and not bits & (1 << number):
             continue
+        column = _column(rows, VALUES + number)
         if is_even and not bits & (WHOLE << number) and isfinite(sum(column)):
-            values[name] = [*column]
+            values[name] = column  # type: ignore[assignment]  # which holds floats alone, as it may
             continue
         mixed = [_value(value, int(one), number) for value, one in zip(column, told_of, strict=True)]
         if any(value is not None for value in mixed):
             values[name] = mixed
-    index = [int(one) for one in numbers[INDEX::WIDTH]]
-    return Batches(at, index, [*numbers[ENDED::WIDTH]], [*numbers[SECONDS::WIDTH]], values, told)
+    index = [*map(int, _column(rows, INDEX))]
+    return Batches(at, index, _column(rows, ENDED), _column(rows, SECONDS), values, told)
+
+
+def _column(rows: memoryview[float], number: int) -> list[float]:
+    """One column of some rows."""
+    return rows[number::WIDTH].tolist()  # type: ignore[return-value]  # typeshed knows views of bytes only
 
 
 def _measured(at: str, names: list[str], row: Sequence[float]) -> Measured:

@@ -34,7 +34,10 @@ class Optimizing(Recording):
     optimizers: dict[str, Any]
     schedulers: list[Any]
     _glance: Callable[[], bool] | None = None
+    """Tells whether a hyperparameter was set since the last look; None before the first of a training."""
     _only: Only | None = None
+    _usual: Only | None = None
+    """What a step compares with in the usual case, as long as no epoch waits to be told; and what it was."""
     _standing: Mapping[int, scheduler.Standing] = MappingProxyType({})
     _hidden: dict[int, list[Any]]
 
@@ -45,23 +48,23 @@ class Optimizing(Recording):
     def expect_epoch(self, index: int) -> None:
         """An epoch begins, and is told when there is something to tell of it."""
         super().expect_epoch(index)
-        self._glance = self._only = None
+        self._only = None
 
     def look(self, *, during: int | None = None) -> None:
         """Tell what has changed, and remember how the optimizers and their schedulers stand."""
         if self.stage is None:
             return
-        super().look(during=during)
-        self._glance = self._only = None
-        if self.watches_batches:
-            self._only = only(self.optimizers)
+        if self._glance is None or self._glance():
+            super().look(during=during)
             self._glance = glance(self.optimizers)
+            self._usual = only(self.optimizers) if self.watches_batches else None
+        self._only = self._usual
         self._note()
 
     def begin_training(self, values: Mapping[str, Any], **said: Any) -> Stage:
         """Begin a training stage."""
         self._hidden = {}
-        self._glance = self._only = None
+        self._glance = self._only = self._usual = None
         self._note()
         return super().begin_training(values, **said)
 

@@ -212,7 +212,8 @@ class Recording:
         """The epoch has ended, with these measures."""
         epoch = self.open_epoch()
         if epoch is not None:
-            epoch.measured(**(measures or {}))
+            if measures:
+                epoch.measured(**measures)
             epoch.done()
             self.epoch = None
             self.epochs_done += 1

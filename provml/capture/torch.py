@@ -66,7 +66,7 @@ class Capture(Optimizing):
         self._lazy = False
         self._loop: Loop | None = None
         self._planned: int | None = None
-        self._left_at = 0.0
+        self._left: tuple[BatchNow, float] | None = None
         self._thread = 0
         self._sums: dict[str, list[float]] = {}
         self._now: Section | None = None
@@ -119,7 +119,7 @@ class Capture(Optimizing):
     def broke_off(self, batch: BatchNow) -> None:
         """A loop over batches was left: by a break, or by an error, and then its last batch has no end."""
         if batch is self.batch:
-            self._left_at = perf_counter()
+            self._left, self.batch = (batch, perf_counter()), None
 
     def measured(self, /, **values: Any) -> None:
         """Measures of the batch that is worked on, or else of the epoch.
@@ -128,7 +128,7 @@ class Capture(Optimizing):
         batches: then their last one goes on until the epoch ends, or another loop over batches begins.
         """
         batch = self.batch
-        if batch is None or self._left_at:
+        if batch is None:
             self._measured(values)
             return
         try:  # said with every batch, so in as few steps as there may be
@@ -265,7 +265,7 @@ class Capture(Optimizing):
 
     @hook
     def _fail(self, error: BaseException) -> None:
-        self._left_at, self._sums, self._now = 0.0, {}, None
+        self._left, self._sums, self._now = None, {}, None
         self.end_training(error=error)
 
     @hook
@@ -284,16 +284,18 @@ class Capture(Optimizing):
     @hook
     def _begin_batches(self) -> None:
         before, self._thread = self._thread, get_ident()
-        if self._left_at or before == self._thread:  # that of another thread may go on
+        if self._left is not None or before == self._thread:  # that of another thread may go on
             self._end_left_batch()
         self.open_epoch()
 
     def _end_left_batch(self) -> None:
         """A loop over batches was left by `break`: the last of them ended then, or ends now if that was not seen."""
-        left, self._left_at = self._left_at, 0.0
+        left, self._left = self._left, None
         batch, self.batch = self.batch, None
-        if batch is not None:
-            batch.done(ago=perf_counter() - left if left else 0.0)
+        if left is not None:
+            left[0].done(ago=perf_counter() - left[1])
+        elif batch is not None:
+            batch.done()
 
     @hook
     def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:
@@ -315,7 +317,7 @@ class Capture(Optimizing):
                 groups, group, were = only
                 if group == were and optimizer.param_groups is groups and len(groups) == 1 and groups[0] is group:
                     return
-            elif self._glance is not None and not self._glance():
+            elif self._coming is None and self._glance is not None and not self._glance():
                 return
         except Exception:  # what cannot be compared may be another; asked at every step
             pass

@@ -343,9 +343,8 @@ def recording(folder: Path) -> Iterator[list[Recorded]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(recorder, "time", clock)
-        for module in (sections, batch):
-            patch.setattr(module, "time", clock.time)
         for module in (sections, batch, slate):
+            patch.setattr(module, "time", clock.time)
             patch.setattr(module, "perf_counter", clock.perf_counter)
         patch.setattr(recorder, "seeds", dict)  # the tales tell of none, and of no changed files
         patch.setattr(environment, "code", dict)
