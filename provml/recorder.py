@@ -322,21 +322,35 @@ class Recorder:
 
     # ---- learning
 
-    def training(self, *, using: Iterable[Data] | Data = (), name: str = "training", **values: Any) -> Stage:
+    def training(
+        self, *, using: Iterable[Data] | Data = (), name: str = "training", by: str = "", **values: Any
+    ) -> Stage:
         """A training stage with its hyperparameters."""
-        return Stage(self, "training", name, using, values)
+        return Stage(self, "training", name, using, values, by)
 
     def validation(
-        self, *, of: Data | None = None, using: Iterable[Data] | Data = (), name: str = "validation", **values: Any
+        self,
+        *,
+        of: Data | None = None,
+        using: Iterable[Data] | Data = (),
+        name: str = "validation",
+        by: str = "",
+        **values: Any,
     ) -> Stage:
         """A validation stage."""
-        return Stage(self, "validation", name, using, values, of=of)
+        return Stage(self, "validation", name, using, values, by, of=of)
 
     def evaluation(
-        self, *, of: Data | None = None, using: Iterable[Data] | Data = (), name: str = "evaluation", **values: Any
+        self,
+        *,
+        of: Data | None = None,
+        using: Iterable[Data] | Data = (),
+        name: str = "evaluation",
+        by: str = "",
+        **values: Any,
     ) -> Stage:
         """An evaluation (a test) of a model."""
-        return Stage(self, "evaluation", name, using, values, of=of)
+        return Stage(self, "evaluation", name, using, values, by, of=of)
 
     def tell_workflow(self, path: str | os.PathLike[str]) -> None:
         """The prospective side, from a workflow file."""

@@ -49,7 +49,7 @@ class Boosting(Recording):
         self._is_cv = is_cv
         if is_cv:
             self.end_training(error=sys.exc_info()[1] or RuntimeError("the training was left before its end"))
-            stage = self.run.validation(using=using, name="cross-validation", **self.selection.of(values))
+            stage = Stage(self.run, "validation", "cross-validation", using, self.selection.of(values))
             self.stage, self.epochs_done, self._watch = stage, 0, Watch({})
         else:
             stage = self.begin_training(values, using=using, model=model, after=self._going_on(after))

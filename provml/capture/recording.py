@@ -28,8 +28,6 @@ NOTHING = "None"
 """The value of a hyperparameter that is switched off, where it was on before or is later."""
 ROLES = ("training", "validation", "test", "model")
 """The roles of the data that a capture takes."""
-RESERVED = ("name", "using")
-"""What a hyperparameter of the user's may be called, and a parameter of the verb is."""
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R", bound="Recording")
@@ -183,9 +181,7 @@ class Recording:
         known = self.selection.of(values)
         kept = {name: value for name, value in known.items() if value is not None}
         before = after or self.known(model)
-        spoken = {name: value for name, value in kept.items() if name not in RESERVED}
-        self.stage = self.trained = self.run.training(using=using, **spoken)
-        self.stage.parameters(**{name: value for name, value in kept.items() if name in RESERVED})
+        self.stage = self.trained = Stage(self.run, "training", "training", using, kept)
         if before is not None:
             self.stage.used(before, role="model")
         self._subject = Subject(self.stage, before)
