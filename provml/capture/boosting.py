@@ -22,7 +22,6 @@ class Boosting(Recording):
     """Records the rounds of boosting. A framework's capture says when they begin and end."""
 
     rounds_name = "num_boost_round"
-    """The framework's name for how many rounds are planned."""
 
     def __init__(self, name: str = "", *, save_model: str | PathLike[str] | None = None, **settings: Any) -> None:
         super().__init__(name, **settings)
@@ -106,9 +105,7 @@ class Boosting(Recording):
     def stopped_early(self, technique: str, why: str) -> None:
         """Fewer rounds were made than planned: their number was adapted."""
         if self.stage is not None and self._planned is not None and 0 < self.epochs_done < self._planned:
-            said: dict[str, Any] = {self.rounds_name: self.epochs_done}
-            if self.selection.keeps(self.rounds_name):
-                self.stage.adapted(technique=technique, why=why, **said)
+            self.stopped(self.epochs_done, technique, why, {})
 
     def end_training(self, *, error: BaseException | None = None) -> None:
         """End the training, and the evaluation beside it."""

@@ -19,6 +19,7 @@ from provml.capture.watch import Selection, Watch
 from provml.content import Data
 from provml.errors import WrongType
 from provml.known import Memory
+from provml.process import ending
 from provml.recorder import Recorder, record
 from provml.sections import Epoch, Stage
 
@@ -53,6 +54,8 @@ class Recording:
 
     usual_watch = "epoch"
     """How often it looks for adaptations, unless `watch` says."""
+    rounds_name = "epochs"
+    """What the hyperparameter is called that says how many sections are planned."""
 
     def __init__(
         self,
@@ -238,6 +241,8 @@ class Recording:
         try:
             if error is None:
                 self.look()
+            elif ending(error)[0] == "FINISHED":
+                self._left_on_purpose(stage)
         finally:
             self.stage = self.epoch = self.batch = self._coming = None
             stage.done(error=error)
@@ -245,8 +250,16 @@ class Recording:
 
     def stopped(self, epochs: int, technique: str, why: str, parameters: Mapping[str, Any]) -> None:
         """The training stopped after so many epochs, before those that were planned: their number was adapted."""
-        if self.stage is not None and self.selection.keeps("epochs"):
-            self.stage.adapted(epochs=epochs, technique=technique, why=why, parameters=dict(parameters))
+        if self.stage is not None and self.selection.keeps(self.rounds_name):
+            said: dict[str, Any] = {self.rounds_name: epochs}
+            self.stage.adapted(technique=technique, why=why, parameters=dict(parameters), **said)
+
+    def _left_on_purpose(self, stage: Stage) -> None:
+        """The program was ended by `sys.exit()` in a training: that stopped it, and its last epoch may be a part."""
+        planned, last = self._watch.values.get(self.rounds_name), stage.epoch_now
+        if last is not None and planned is not None and last.index < planned:
+            where = "inside" if self.epoch is last else "after"
+            self.stopped(last.index, BY_HAND, f"the program was ended {where} the last of them", {})
 
     # ---- hyperparameters
 
