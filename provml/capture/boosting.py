@@ -51,14 +51,12 @@ class Boosting(Recording):
             stage = Stage(self.run, "validation", "cross-validation", using, self.selection.of(values))
             self.stage, self.epochs_done, self._watch = stage, 0, Watch({})
         else:
-            stage = self.begin_training(values, using=using, model=model, after=self._going_on(after))
+            before = self.found(self.booster(after)) if after is not None else None
+            stage = self.begin_training(values, using=using, model=model, after=before)
         self._sets = {}
         for name in sets:
             self._set(name)
         return stage
-
-    def _going_on(self, after: Any) -> Data | None:
-        return self.found(after) if after is not None else None
 
     def _set(self, name: str) -> Stage | None:
         """The stage of a set that is evaluated beside; None for the training's own."""
@@ -117,17 +115,25 @@ class Boosting(Recording):
     def settle(self, error: BaseException | None = None) -> None:
         """Tell what is known only when a training is over; before anything else is told of its model."""
 
-    def evaluation(self, *, name: str = "evaluation", **values: Any) -> Section:
-        """An evaluation of the model, after its training: `with capture.evaluation() as test:`."""
+    def evaluation(self, model: Any = None, *, name: str = "evaluation", **values: Any) -> Section:
+        """An evaluation of a model, after its training: `with capture.evaluation(model) as test:`.
+
+        It is what `train` gave, an estimator, or a file; the one that was told last where none is given.
+        """
         self.settle()
         found: list[Stage] = []
-        self._begin_test(name, values, found)
+        self._begin_test(model, name, values, found)
         return Section(self.run, lambda: found[0] if found else None)
 
     @hook
-    def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:
+    def _begin_test(self, model: Any, name: str, values: dict[str, Any], found: list[Stage]) -> None:
         self.anew("test")
-        found.append(self.begin_evaluation(name=name, using=self.data("test"), **values))
+        judged = self.booster(model)
+        found.append(self.begin_evaluation(name=name, using=self.data("test"), model=judged, **values))
+
+    def booster(self, model: Any) -> Any:
+        """The model inside an estimator of the framework's; any other as it is."""
+        return model
 
     def done(self, *, error: BaseException | None = None) -> None:
         """End and save what waits for an end."""
