@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from numbers import Real
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, overload
@@ -51,7 +52,8 @@ class Recorder:
     ) -> None:
         if detail not in ("epoch", "batch"):
             raise ValueError(f"detail is 'epoch' or 'batch', not {detail!r}")
-        if every < 1 or every % 1:
+        step: Any = every  # as users give it
+        if not isinstance(step, Real) or step < 1 or step % 1 != 0:
             raise ValueError(f"every is a whole number from 1 on, not {every!r}")
         if run is not None and not process.RUN_ID.fullmatch(run):
             raise ValueError(f"a run's id is of letters, digits, '-', '_' and '.', not {run!r}")

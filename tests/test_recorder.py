@@ -137,6 +137,13 @@ def test_stages_say_who_did_them_as_other_steps_do():
         }  # fmt: skip
 
 
+@pytest.mark.parametrize("every", [0, -1, 1.5, "2", None])
+def test_every_is_a_whole_number(every: Any):
+    with pytest.raises(ValueError, match=r"every is a whole number from 1 on, not "):
+        record(every=every)
+    assert not Path(".provml").exists()
+
+
 def test_steps_before_learning_are_told_by_kind():
     with record() as run:
         for kind in ("curation", "preparation", "filter", "split", "extraction", "step"):
