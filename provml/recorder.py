@@ -21,7 +21,7 @@ from provml.content import Data, held, parameter, text
 from provml.event import MAIN, RANK
 from provml.known import Known
 from provml.resources import absolute, default_home
-from provml.sections import Epoch, Stage, Step
+from provml.sections import Epoch, Stage, Step, Using
 from provml.seed import seeds
 from provml.step import F, make
 from provml.writer import Writer, new_run_id, new_writer_id
@@ -270,34 +270,28 @@ class Recorder:
 
     # ---- steps before learning
 
-    def curation(
-        self, name: str = "curation", *, using: Iterable[Data] | Data = (), by: str = "", **values: Any
-    ) -> Step:
+    def curation(self, name: str = "curation", *, using: Using = (), by: str = "", **values: Any) -> Step:
         """A step of data curation."""
         return Step(self, "curation", name, using, values, by)
 
-    def preparation(
-        self, name: str = "preparation", *, using: Iterable[Data] | Data = (), by: str = "", **values: Any
-    ) -> Step:
+    def preparation(self, name: str = "preparation", *, using: Using = (), by: str = "", **values: Any) -> Step:
         """A step that prepares learning data."""
         return Step(self, "preparation", name, using, values, by)
 
-    def filter(self, name: str, *, using: Iterable[Data] | Data = (), by: str = "", **values: Any) -> Step:
+    def filter(self, name: str, *, using: Using = (), by: str = "", **values: Any) -> Step:
         """A filter on the data."""
         return Step(self, "filter", name, using, {"filter_name": name, **values}, by)
 
-    def split(self, name: str = "split", *, using: Iterable[Data] | Data = (), by: str = "", **values: Any) -> Step:
+    def split(self, name: str = "split", *, using: Using = (), by: str = "", **values: Any) -> Step:
         """A split of a dataset into parts with roles."""
         return Step(self, "split", name, using, values, by)
 
-    def extraction(
-        self, name: str = "extraction", *, using: Iterable[Data] | Data = (), by: str = "", **values: Any
-    ) -> Step:
+    def extraction(self, name: str = "extraction", *, using: Using = (), by: str = "", **values: Any) -> Step:
         """A feature extraction."""
         return Step(self, "extraction", name, using, values, by)
 
     @overload
-    def step(self, name: str, *, using: Iterable[Data] | Data = (), by: str = "", **values: Any) -> Step: ...
+    def step(self, name: str, *, using: Using = (), by: str = "", **values: Any) -> Step: ...
     @overload
     def step(self, name: F) -> F: ...
     @overload
@@ -311,7 +305,7 @@ class Recorder:
         source: Any,
         *,
         by: str,
-        using: Iterable[Data] | Data = (),
+        using: Using = (),
         role: str = "",
         name: str = "",
         about: str | Iterable[str] = (),
@@ -324,32 +318,18 @@ class Recorder:
 
     # ---- learning
 
-    def training(
-        self, *, using: Iterable[Data] | Data = (), name: str = "training", by: str = "", **values: Any
-    ) -> Stage:
+    def training(self, *, using: Using = (), name: str = "training", by: str = "", **values: Any) -> Stage:
         """A training stage with its hyperparameters."""
         return Stage(self, "training", name, using, values, by)
 
     def validation(
-        self,
-        *,
-        of: Data | None = None,
-        using: Iterable[Data] | Data = (),
-        name: str = "validation",
-        by: str = "",
-        **values: Any,
+        self, *, of: Data | None = None, using: Using = (), name: str = "validation", by: str = "", **values: Any
     ) -> Stage:
         """A validation stage."""
         return Stage(self, "validation", name, using, values, by, of=of)
 
     def evaluation(
-        self,
-        *,
-        of: Data | None = None,
-        using: Iterable[Data] | Data = (),
-        name: str = "evaluation",
-        by: str = "",
-        **values: Any,
+        self, *, of: Data | None = None, using: Using = (), name: str = "evaluation", by: str = "", **values: Any
     ) -> Stage:
         """An evaluation (a test) of a model."""
         return Stage(self, "evaluation", name, using, values, by, of=of)
