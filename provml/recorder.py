@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from numbers import Real
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, overload
@@ -20,7 +21,7 @@ from provml.content import Data, held, parameter, text
 from provml.event import MAIN, RANK
 from provml.known import Known
 from provml.resources import absolute, default_home
-from provml.sections import Epoch, Stage, Step
+from provml.sections import Epoch, Stage, Step, Using
 from provml.seed import seeds
 from provml.step import F, make
 from provml.writer import Writer, new_run_id, new_writer_id
@@ -51,7 +52,8 @@ class Recorder:
     ) -> None:
         if detail not in ("epoch", "batch"):
             raise ValueError(f"detail is 'epoch' or 'batch', not {detail!r}")
-        if every < 1 or every % 1:
+        step: Any = every  # as users give it
+        if not isinstance(step, Real) or step < 1 or step % 1 != 0:
             raise ValueError(f"every is a whole number from 1 on, not {every!r}")
         if run is not None and not process.RUN_ID.fullmatch(run):
             raise ValueError(f"a run's id is of letters, digits, '-', '_' and '.', not {run!r}")
@@ -268,34 +270,28 @@ class Recorder:
 
     # ---- steps before learning
 
-    def curation(
-        self, name: str = "curation", *, using: Iterable[Data] | Data = (), by: str = "", **values: Any
-    ) -> Step:
+    def curation(self, name: str = "curation", *, using: Using = (), by: str = "", **values: Any) -> Step:
         """A step of data curation."""
         return Step(self, "curation", name, using, values, by)
 
-    def preparation(
-        self, name: str = "preparation", *, using: Iterable[Data] | Data = (), by: str = "", **values: Any
-    ) -> Step:
+    def preparation(self, name: str = "preparation", *, using: Using = (), by: str = "", **values: Any) -> Step:
         """A step that prepares learning data."""
         return Step(self, "preparation", name, using, values, by)
 
-    def filter(self, name: str, *, using: Iterable[Data] | Data = (), by: str = "", **values: Any) -> Step:
+    def filter(self, name: str, *, using: Using = (), by: str = "", **values: Any) -> Step:
         """A filter on the data."""
         return Step(self, "filter", name, using, {"filter_name": name, **values}, by)
 
-    def split(self, name: str = "split", *, using: Iterable[Data] | Data = (), by: str = "", **values: Any) -> Step:
+    def split(self, name: str = "split", *, using: Using = (), by: str = "", **values: Any) -> Step:
         """A split of a dataset into parts with roles."""
         return Step(self, "split", name, using, values, by)
 
-    def extraction(
-        self, name: str = "extraction", *, using: Iterable[Data] | Data = (), by: str = "", **values: Any
-    ) -> Step:
+    def extraction(self, name: str = "extraction", *, using: Using = (), by: str = "", **values: Any) -> Step:
         """A feature extraction."""
         return Step(self, "extraction", name, using, values, by)
 
     @overload
-    def step(self, name: str, *, using: Iterable[Data] | Data = (), by: str = "", **values: Any) -> Step: ...
+    def step(self, name: str, *, using: Using = (), by: str = "", **values: Any) -> Step: ...
     @overload
     def step(self, name: F) -> F: ...
     @overload
@@ -309,7 +305,7 @@ class Recorder:
         source: Any,
         *,
         by: str,
-        using: Iterable[Data] | Data = (),
+        using: Using = (),
         role: str = "",
         name: str = "",
         about: str | Iterable[str] = (),
@@ -322,21 +318,21 @@ class Recorder:
 
     # ---- learning
 
-    def training(self, *, using: Iterable[Data] | Data = (), name: str = "training", **values: Any) -> Stage:
+    def training(self, *, using: Using = (), name: str = "training", by: str = "", **values: Any) -> Stage:
         """A training stage with its hyperparameters."""
-        return Stage(self, "training", name, using, values)
+        return Stage(self, "training", name, using, values, by)
 
     def validation(
-        self, *, of: Data | None = None, using: Iterable[Data] | Data = (), name: str = "validation", **values: Any
+        self, *, of: Data | None = None, using: Using = (), name: str = "validation", by: str = "", **values: Any
     ) -> Stage:
         """A validation stage."""
-        return Stage(self, "validation", name, using, values, of=of)
+        return Stage(self, "validation", name, using, values, by, of=of)
 
     def evaluation(
-        self, *, of: Data | None = None, using: Iterable[Data] | Data = (), name: str = "evaluation", **values: Any
+        self, *, of: Data | None = None, using: Using = (), name: str = "evaluation", by: str = "", **values: Any
     ) -> Stage:
         """An evaluation (a test) of a model."""
-        return Stage(self, "evaluation", name, using, values, of=of)
+        return Stage(self, "evaluation", name, using, values, by, of=of)
 
     def tell_workflow(self, path: str | os.PathLike[str]) -> None:
         """The prospective side, from a workflow file."""

@@ -350,12 +350,15 @@ class Epoch(Batched):
         """The kind of its stage, which gives data its role."""
         return self.stage.kind
 
-    def validation(self, *, using: Using = (), **values: Any) -> Epoch:
-        """The validation twin of this epoch: a section of a validation stage of its own, which all epochs share."""
+    def validation(self, *, using: Using = (), by: str = "", **values: Any) -> Epoch:
+        """The validation twin of this epoch: a section of a validation stage of its own, which all epochs share.
+
+        Who does it is said with the first.
+        """
         stage = self.stage
         if stage._twin is None:
             name = "validation" if stage.name == "training" else f"{stage.name}-validation"
-            stage._twin = Stage(self.run, "validation", name, using, values)
+            stage._twin = Stage(self.run, "validation", name, using, values, by)
         else:
             stage._twin.says_more(using, values)
         return stage._twin.epoch(self.index, during=self.at)

@@ -119,6 +119,31 @@ def test_a_run_reads_like_the_training_that_it_records(tmp_path: Path):
     assert layers.layers == [{"name": "conv1", "type": "Conv2D", "kernel_size": "(3, 3)", "filters": 96}]
 
 
+def test_stages_say_who_did_them_as_other_steps_do():
+    with record() as run:
+        with run.filter("gray", by="ann"), run.training(by="alice", rate=0.1) as training:
+            for epoch in training.epochs(2):
+                epoch.validation(by="bob", size=3).done()
+        run.validation(by="carol").done()
+        run.evaluation(by="dan").done()
+        run.evaluation().done()
+    begun = [what for what in of(Begin, run) if "/" not in what.at]
+    assert [what.by for what in begun] == ["ann", "alice", "bob", "carol", "dan", ""]
+    assert [what.values for what in begun] == [{"filter_name": "gray"}, {"rate": 0.1}, {"size": 3}, {}, {}, {}]
+    with provml.open() as store:
+        assert {(who, name) for who, _, name, *_ in store.ask("b11").rows} == {
+            ("ann", "gray"), ("alice", "training"), ("bob", "validation"), ("carol", "validation"),
+            ("dan", "evaluation"),
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("every", [0, -1, 1.5, "2", None])
+def test_every_is_a_whole_number(every: Any):
+    with pytest.raises(ValueError, match=r"every is a whole number from 1 on, not "):
+        record(every=every)
+    assert not Path(".provml").exists()
+
+
 def test_steps_before_learning_are_told_by_kind():
     with record() as run:
         for kind in ("curation", "preparation", "filter", "split", "extraction", "step"):

@@ -22,7 +22,6 @@ class Boosting(Recording):
     """Records the rounds of boosting. A framework's capture says when they begin and end."""
 
     rounds_name = "num_boost_round"
-    """The framework's name for how many rounds are planned."""
 
     def __init__(self, name: str = "", *, save_model: str | PathLike[str] | None = None, **settings: Any) -> None:
         super().__init__(name, **settings)
@@ -49,17 +48,15 @@ class Boosting(Recording):
         self._is_cv = is_cv
         if is_cv:
             self.end_training(error=sys.exc_info()[1] or RuntimeError("the training was left before its end"))
-            stage = self.run.validation(using=using, name="cross-validation", **self.selection.of(values))
+            stage = Stage(self.run, "validation", "cross-validation", using, self.selection.of(values))
             self.stage, self.epochs_done, self._watch = stage, 0, Watch({})
         else:
-            stage = self.begin_training(values, using=using, model=model, after=self._going_on(after))
+            before = self.found(self.booster(after)) if after is not None else None
+            stage = self.begin_training(values, using=using, model=model, after=before)
         self._sets = {}
         for name in sets:
             self._set(name)
         return stage
-
-    def _going_on(self, after: Any) -> Data | None:
-        return self.found(after) if after is not None else None
 
     def _set(self, name: str) -> Stage | None:
         """The stage of a set that is evaluated beside; None for the training's own."""
@@ -106,9 +103,7 @@ class Boosting(Recording):
     def stopped_early(self, technique: str, why: str) -> None:
         """Fewer rounds were made than planned: their number was adapted."""
         if self.stage is not None and self._planned is not None and 0 < self.epochs_done < self._planned:
-            said: dict[str, Any] = {self.rounds_name: self.epochs_done}
-            if self.selection.keeps(self.rounds_name):
-                self.stage.adapted(technique=technique, why=why, **said)
+            self.stopped(self.epochs_done, technique, why, {})
 
     def end_training(self, *, error: BaseException | None = None) -> None:
         """End the training, and the evaluation beside it."""
@@ -120,17 +115,25 @@ class Boosting(Recording):
     def settle(self, error: BaseException | None = None) -> None:
         """Tell what is known only when a training is over; before anything else is told of its model."""
 
-    def evaluation(self, *, name: str = "evaluation", **values: Any) -> Section:
-        """An evaluation of the model, after its training: `with capture.evaluation() as test:`."""
+    def evaluation(self, model: Any = None, *, name: str = "evaluation", **values: Any) -> Section:
+        """An evaluation of a model, after its training: `with capture.evaluation(model) as test:`.
+
+        It is what `train` gave, an estimator, or a file; the one that was told last where none is given.
+        """
         self.settle()
         found: list[Stage] = []
-        self._begin_test(name, values, found)
+        self._begin_test(model, name, values, found)
         return Section(self.run, lambda: found[0] if found else None)
 
     @hook
-    def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:
+    def _begin_test(self, model: Any, name: str, values: dict[str, Any], found: list[Stage]) -> None:
         self.anew("test")
-        found.append(self.begin_evaluation(name=name, using=self.data("test"), **values))
+        judged = self.booster(model)
+        found.append(self.begin_evaluation(name=name, using=self.data("test"), model=judged, **values))
+
+    def booster(self, model: Any) -> Any:
+        """The model inside an estimator of the framework's; any other as it is."""
+        return model
 
     def done(self, *, error: BaseException | None = None) -> None:
         """End and save what waits for an end."""

@@ -34,6 +34,8 @@ def of_keras(model: Any, block: str = "", counted: set[int] | None = None) -> It
         is_block = isinstance(getattr(layer, "layers", None), list)
         told = {"name": layer.name, "type": type(layer).__name__, "block": block or None}
         told |= {"input_shape": _shape(layer, "input"), "output_shape": _shape(layer, "output")}
+        if told["output_shape"] is None:
+            told |= _built_for(layer)
         if is_block:
             yield told | {"is_block": True}
             yield from of_keras(layer, layer.name, counted)
@@ -53,6 +55,31 @@ def _shape(layer: Any, side: str) -> str | None:
     if isinstance(held, (list, tuple)):
         return str([tuple(one.shape) for one in held])
     return str(tuple(held.shape)) if hasattr(held, "shape") else None
+
+
+def _built_for(layer: Any) -> dict[str, str]:
+    """The shapes of a layer that no graph holds: the one that it was built for, and the one that it makes of it.
+
+    A layer of the user's own is not asked for the latter, since Keras would call it to know; batches are of any size.
+    """
+    try:
+        (given,) = layer.get_build_config().values()
+        given = (None, *given[1:])
+        if not all(one is None or isinstance(one, int) for one in given):
+            return {}
+        told = {"input_shape": str(given)}
+        if _is_of_keras(layer):
+            told["output_shape"] = str(tuple(layer.compute_output_shape(given)))
+    except Exception:  # not built yet, or of several inputs
+        return {}
+    return told
+
+
+def _is_of_keras(layer: Any) -> bool:
+    """Whether a layer, and those that it holds, are Keras's own and none has code of the user's."""
+    inside = [one for one in vars(layer).values() if hasattr(one, "get_build_config")]
+    is_own = type(layer).__module__.startswith("keras.") and type(layer).__name__ != "Lambda"
+    return is_own and all(_is_of_keras(one) for one in inside)
 
 
 def _settings(layer: Any) -> dict[str, Any]:

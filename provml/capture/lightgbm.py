@@ -136,6 +136,10 @@ class Capture(Boosting):
             self.saved(self._save_to, **said)
         self.end_training()
 
+    def booster(self, model: Any) -> Any:
+        """The model inside an estimator; any other as it is."""
+        return model.booster_ if isinstance(model, lightgbm.LGBMModel) else model
+
     def _patience(self) -> int | None:
         """After how many rounds without a better one it stops, if it does."""
         found = [getattr(one, "stopping_rounds", None) for one in self._beside]

@@ -19,6 +19,7 @@ from provml.capture.watch import Selection, Watch
 from provml.content import Data
 from provml.errors import WrongType
 from provml.known import Memory
+from provml.process import ending
 from provml.recorder import Recorder, record
 from provml.sections import Epoch, Stage
 
@@ -28,8 +29,6 @@ NOTHING = "None"
 """The value of a hyperparameter that is switched off, where it was on before or is later."""
 ROLES = ("training", "validation", "test", "model")
 """The roles of the data that a capture takes."""
-RESERVED = ("name", "using")
-"""What a hyperparameter of the user's may be called, and a parameter of the verb is."""
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R", bound="Recording")
@@ -55,6 +54,8 @@ class Recording:
 
     usual_watch = "epoch"
     """How often it looks for adaptations, unless `watch` says."""
+    rounds_name = "epochs"
+    """What the hyperparameter is called that says how many sections are planned."""
 
     def __init__(
         self,
@@ -183,9 +184,7 @@ class Recording:
         known = self.selection.of(values)
         kept = {name: value for name, value in known.items() if value is not None}
         before = after or self.known(model)
-        spoken = {name: value for name, value in kept.items() if name not in RESERVED}
-        self.stage = self.trained = self.run.training(using=using, **spoken)
-        self.stage.parameters(**{name: value for name, value in kept.items() if name in RESERVED})
+        self.stage = self.trained = Stage(self.run, "training", "training", using, kept)
         if before is not None:
             self.stage.used(before, role="model")
         self._subject = Subject(self.stage, before)
@@ -242,6 +241,8 @@ class Recording:
         try:
             if error is None:
                 self.look()
+            elif ending(error)[0] == "FINISHED":
+                self._left_on_purpose(stage)
         finally:
             self.stage = self.epoch = self.batch = self._coming = None
             stage.done(error=error)
@@ -249,8 +250,16 @@ class Recording:
 
     def stopped(self, epochs: int, technique: str, why: str, parameters: Mapping[str, Any]) -> None:
         """The training stopped after so many epochs, before those that were planned: their number was adapted."""
-        if self.stage is not None and self.selection.keeps("epochs"):
-            self.stage.adapted(epochs=epochs, technique=technique, why=why, parameters=dict(parameters))
+        if self.stage is not None and self.selection.keeps(self.rounds_name):
+            said: dict[str, Any] = {self.rounds_name: epochs}
+            self.stage.adapted(technique=technique, why=why, parameters=dict(parameters), **said)
+
+    def _left_on_purpose(self, stage: Stage) -> None:
+        """The program was ended by `sys.exit()` in a training: that stopped it, and its last epoch may be a part."""
+        planned, last = self._watch.values.get(self.rounds_name), stage.epoch_now
+        if last is not None and planned is not None and last.index < planned:
+            where = "inside" if self.epoch is last else "after"
+            self.stopped(last.index, BY_HAND, f"the program was ended {where} the last of them", {})
 
     # ---- hyperparameters
 

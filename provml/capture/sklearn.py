@@ -177,7 +177,7 @@ class Capture(Recording):
             using = self._prepare(prepared, self._data_of("training", x, y))
             values = about.described(last)
             values |= {"cv": about.held(named.get("cv")), "scoring": about.held(named.get("scoring"))}
-            stage = self.run.validation(using=using, name="cross-validation", **self.selection.of(values))
+            stage = Stage(self.run, "validation", "cross-validation", using, self.selection.of(values))
             self._clock = afterwards.Clock()
             return stage
         except Exception as error:

@@ -112,11 +112,14 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         self._keeps_best = bool(getattr(stopping, "save_best", False))
         self.end_training()
 
-    def _going_on(self, after: Any) -> Data | None:
-        """What a training goes on from: where only the best rounds are kept, that is an object of its own."""
-        if self._keeps_best and isinstance(after, xgboost.Booster) and self.known(after) is None:
-            return self.made
-        return super()._going_on(after)
+    def booster(self, model: Any) -> Any:
+        """The model inside an estimator; where only the best rounds are kept, that is an object of its own."""
+        if isinstance(model, xgboost.XGBModel):
+            model = model.get_booster()
+        is_new = isinstance(model, xgboost.Booster) and self.known(model) is None
+        if self._keeps_best and is_new and self.made is not None:
+            self.is_now(model, self.made)
+        return model
 
     def _stopping(self) -> Any:
         """What stops it early, if anything does."""

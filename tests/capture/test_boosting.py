@@ -421,3 +421,51 @@ def test_an_objective_of_ones_own_is_told_by_its_name_to_lightgbm_too(home: Path
         lightgbm.train(quiet | {"objective": squares}, datasets()[0], 2, callbacks=capture.callbacks)
         lightgbm.LGBMRegressor(n_estimators=2, objective=squares_of, **quiet).fit(X, Y, callbacks=capture.callbacks)
     assert objectives(home) == ["squares", "squares_of"]
+
+
+def judged(store: Any) -> dict[str, int]:
+    """How many rounds each evaluation's model was trained for."""
+    return dict(
+        ask(
+            store,
+            """SELECT ?name ?rounds { ?e a provml:EvaluationExecution ; prov:used ?m ;
+               provlake:wasDerivedFromDataTransformation/rdfs:label ?name . ?m a provml:Model ; prov:wasGeneratedBy ?t .
+               ?t prov:used ?v . ?v prov:value ?rounds ; prov:wasDerivedFrom/rdfs:label ?n .
+               FILTER(?n IN ("num_boost_round", "num_iterations")) }""",
+        )
+    )
+
+
+def test_an_evaluation_is_of_the_model_that_it_is_given(tmp_path: Path):
+    training, _ = matrices()
+    with XGBoostCapture("digits", home=tmp_path / "x", strict=True, capture_environment=False) as capture:
+        one, _two = (xgboost.train(XGB, training, n, callbacks=[capture], verbose_eval=False) for n in (1, 2))
+        three = xgboost.XGBClassifier(n_estimators=3, callbacks=[capture]).fit(*digits()["training"])
+        xgboost.train(XGB, training, 4, callbacks=[capture], verbose_eval=False)
+        for name, given in (("of one", [one]), ("of three", [three]), ("of the last", [])):
+            with capture.evaluation(*given, name=name, by="ann", threshold=0.5) as test:
+                test.measured(accuracy=0.5)
+    with provml.open(tmp_path / "x") as store:
+        assert judged(store) == {"of one": 1, "of three": 3, "of the last": 4}
+
+    with LightGBMCapture("digits", home=tmp_path / "l", strict=True, capture_environment=False) as leaves:
+        first = lightgbm.train(LGB, datasets()[0], 1, callbacks=leaves.callbacks)
+        second = lightgbm.LGBMClassifier(n_estimators=2, verbosity=-1, n_jobs=1)
+        second.fit(*digits()["training"], callbacks=leaves.callbacks)
+        _third = lightgbm.train(LGB, datasets()[0], 3, callbacks=leaves.callbacks)
+        for name, given in (("of one", [first]), ("of two", [second]), ("of the last", [])):
+            with leaves.evaluation(*given, name=name) as test:
+                test.measured(accuracy=0.5)
+    with provml.open(tmp_path / "l") as store:
+        assert judged(store) == {"of one": 1, "of two": 2, "of the last": 3}
+
+
+def test_the_best_rounds_that_are_kept_are_the_model_of_their_training(tmp_path: Path):
+    training, valid = matrices()
+    with XGBoostCapture("digits", home=tmp_path, strict=True, capture_environment=False) as capture:
+        stop = xgboost.callback.EarlyStopping(rounds=1, save_best=True)
+        said = {**XGB, "learning_rate": 3.0}
+        best = xgboost.train(said, training, 9, evals=[(valid, "v")], callbacks=[capture, stop], verbose_eval=False)
+        capture.evaluation(best).measured(accuracy=0.5)
+    with provml.open(tmp_path) as store:
+        assert len(ask(store, "SELECT ?m { ?m a provml:Model }")) == 1

@@ -127,3 +127,51 @@ def test_the_end_of_the_process_ends_them_too(tmp_path: Path, way: Callable[...,
         assert len(list(tmp_path.glob("net*"))) == 1
     else:
         holds(tmp_path / "home", way)
+
+
+def leave(*_: Any) -> None:
+    sys.exit()
+
+
+def exit_in_keras(**settings: Any) -> None:
+    keras = pytest.importorskip("keras")
+    from provml.capture.keras import Capture
+
+    model = keras.Sequential([keras.layers.Input((64,)), keras.layers.Dense(10, activation="softmax")])
+    model.compile("sgd", loss="sparse_categorical_crossentropy")
+    ends = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: leave() if batch == 2 else None)
+    with Capture("digits", **settings) as capture:
+        model.fit(*digits()["training"], epochs=9, callbacks=[capture, ends], verbose=0)
+
+
+def exit_in_torch(**settings: Any) -> None:
+    torch = pytest.importorskip("torch")
+    from provml.capture.torch import Capture
+
+    with Capture("digits", torch.nn.Linear(64, 10), **settings) as capture:
+        for epoch in capture.epochs(9):
+            epoch.measured(loss=1.0)
+            leave()
+
+
+def exit_in_lightgbm(**settings: Any) -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    from provml.capture.lightgbm import Capture
+
+    training = lightgbm.Dataset(*digits()["training"])
+    said = {"objective": "multiclass", "num_class": 10, "num_leaves": 4, "verbosity": -1, "num_threads": 1}
+    with Capture("digits", **settings) as capture:
+        lightgbm.train(said, training, 9, callbacks=[*capture.callbacks, leave])
+
+
+@pytest.mark.parametrize("way", [exit_in_keras, exit_in_torch, exit_in_lightgbm])
+def test_a_program_that_is_ended_on_purpose_in_a_training_stopped_it_there(tmp_path: Path, way: Callable[..., None]):
+    with pytest.raises(SystemExit):
+        way(home=tmp_path, strict=True, capture_environment=False)
+    with provml.open(tmp_path) as store:
+        assert store.run("latest").status == "FINISHED"
+        assert ask(store, "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s }") == [("FINISHED",)]
+        (stop,) = adaptations(store)
+        assert (stop[2:4], stop[4]) == ((9, 1), "by hand")
+        reasons = ask(store, "SELECT ?why { ?a a provml:AdaptationExecution ; provml:reason ?why }")
+        assert reasons == [("the program was ended inside the last of them",)]

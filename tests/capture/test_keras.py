@@ -30,6 +30,7 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = pytest.importorskip("keras", reason="Keras is not installed; `pip install 'provml[keras]'` and a backend")
 
 from provml.capture.keras import Capture  # noqa: E402  # the backend is chosen before Keras is loaded
+from provml.capture.layer import of_keras  # noqa: E402
 
 pytestmark = [
     pytest.mark.xdist_group("torch"),  # loading PyTorch takes seconds: once is enough
@@ -465,6 +466,47 @@ def test_a_model_that_is_not_built_yet_has_its_layers_after_the_first_batch(tmp_
     with recorded(tmp_path, model=model, epochs=1) as store:
         rows = ask(store, "SELECT ?n ?c { ?l a provml:Layer ; rdfs:label ?n ; provml:parameterCount ?c } ORDER BY ?n")
         assert rows == [("first", 780), ("second", 130)]
+
+
+def test_layers_that_no_graph_holds_have_the_shapes_that_they_were_built_for(tmp_path: Path):
+    class Scale(keras.layers.Layer):
+        calls = 0
+
+        def build(self, shape: Any) -> None:
+            self.scale = self.add_weight(shape=(shape[-1],), initializer="ones")
+
+        def call(self, x: Any) -> Any:
+            Scale.calls += 1
+            return x * self.scale
+
+    class Own(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = keras.layers.Dense(12, name="first")
+            self.scale = Scale(name="scale")
+            self.twice = keras.layers.Lambda(lambda x: x * 2, name="twice")
+            self.drop = keras.layers.Dropout(0.1, name="drop")
+            self.last = keras.layers.Dense(10, activation="softmax", name="last")
+
+        def call(self, x: Any) -> Any:
+            return self.last(self.drop(self.twice(self.scale(self.first(x)))))
+
+    model = Own()
+    model.compile("sgd", loss="sparse_categorical_crossentropy")
+    model.train_on_batch(*(one[:4] for one in digits()["training"]))
+    before = Scale.calls
+    shapes = {one["name"]: (one["input_shape"], one["output_shape"]) for one in of_keras(model)}
+    assert shapes == {
+        "first": ("(None, 64)", "(None, 12)"),
+        "scale": ("(None, 12)", None),  # Keras would call it to know
+        "twice": ("(None, 12)", None),
+        "drop": (None, None),  # is never built
+        "last": ("(None, 12)", "(None, 10)"),
+    }
+    assert Scale.calls == before
+    with recorded(tmp_path, model=model, epochs=1) as store:
+        rows = ask(store, "SELECT ?n ?i ?o { ?l rdfs:label ?n ; provml:inputShape ?i ; provml:outputShape ?o }")
+        assert sorted(rows) == [("first", *shapes["first"]), ("last", *shapes["last"])]
 
 
 def test_layers_have_their_parameters_and_nested_models_are_blocks(tmp_path: Path):

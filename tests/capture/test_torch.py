@@ -506,13 +506,13 @@ def test_batches_that_are_left_have_their_times_and_validation_its_data(tmp_path
 
 def test_a_hyperparameter_may_be_called_as_the_verbs_parameters_are(tmp_path: Path):
     with Capture("digits", home=tmp_path, strict=True) as capture:
-        capture.begin_training({"name": "first", "using": "all", "rate": None})
+        capture.begin_training({"name": "first", "using": "all", "by": "row", "rate": None})
     with provml.open(tmp_path) as store:
         rows = ask(
             store,
             "SELECT ?n ?v { ?h prov:value ?v ; prov:wasDerivedFrom/rdfs:label ?n }",
         )
-        assert {("name", "first"), ("using", "all")} <= set(rows)
+        assert {("name", "first"), ("using", "all"), ("by", "row")} <= set(rows)
 
 
 # ---- several processes
