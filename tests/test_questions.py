@@ -587,6 +587,21 @@ def test_every_section_of_a_training_is_told_once(tmp_path: Path):
     ]
 
 
+def test_an_epoch_without_the_measure_is_told_with_its_time(tmp_path: Path):
+    tale = Tale("r", "e", 1e9, model="m")
+    training = tale.begin("training", learning_rate=0.1)
+    tale.epoch(training, 1, 2.0, loss=0.5, accuracy=0.25)
+    tale.epoch(training, 2, 3.0)
+    tale.epoch(training, 3, 4.0, accuracy=0.75)
+    tale.section(training, 4)
+    tale.write(tmp_path)
+    world = World(tmp_path)
+    losses = [(1, 2.0, 0.5), (2, 3.0, None), (3, 4.0, None), (4, None, None)]
+    assert world.rows("q3", "epoch", "seconds", "value", model="m") == losses
+    accuracies = [(1, 2.0, 0.25), (2, 3.0, None), (3, 4.0, 0.75)]
+    assert world.rows("q3", "epoch", "seconds", "value", model="m", measure="accuracy", first=3) == accuracies
+
+
 def test_a_model_that_nobody_trained_gives_no_rows(trainings: World):
     for name, query in CATALOG.items():
         one = query.params.get("model")
