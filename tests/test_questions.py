@@ -657,6 +657,31 @@ def test_the_best_is_the_training_that_made_what_was_tested(tmp_path: Path):
     assert world.rows("q8", model="net") == [(best, "none", 0.9, 2), (f"{RUN}two/training", "none", 0.3, 2)]
 
 
+def test_combinations_that_share_the_last_place_are_all_given(tmp_path: Path):
+    reached = {"a": 1.0, "b": 0.5, "c": 0.25, "d": 0.5, "e": 0.5, "f": 1}
+    for name, accuracy in reached.items():
+        tale = Tale(name, "e", 1e9, model="m")
+        training = tale.begin("training", rate=name)
+        model = tale.produced(training, tale.data("m", f"weights of {name}", kind="model"))
+        for value in (accuracy, 0.125):  # its best decides
+            test = tale.begin("evaluation")
+            tale.used(test, model, "model")
+            tale.measured(test, accuracy=value, loss=value)
+        tale.write(tmp_path)
+    world = World(tmp_path)
+
+    def found(**values: Any) -> str:
+        rows = world.rows("q5", "value", "hyperparameters", model="m", **values)
+        names = [pairs.removeprefix("rate=") for _, pairs in rows]
+        if "measure" not in values:
+            assert [value for value, _ in rows] == [reached[name] for name in names]
+        return "".join(names)
+
+    assert [found(top=top) for top in range(7)] == ["", "af", "af", "afbde", "afbde", "afbde", "afbdec"]
+    assert found() == "afbde"
+    assert found(measure="loss", top=1) == "abcdef"
+
+
 def test_adaptations_within_an_epoch_are_told_in_the_order_in_which_they_were_made(tmp_path: Path):
     rates = [0.05, 0.025, 0.0125, 0.025, 0.0125]
     with record("halves", home=tmp_path, model="net", run="halves", strict=True) as run:
