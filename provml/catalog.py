@@ -29,6 +29,7 @@ TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "dateTime": ("a datetime", (datetime,)),
     "iri": ("an IRI", (str,)),
 }
+NUMBERS = ("integer", "double")
 HEADER = {
     "id", "summary", "class", "scope", "timing", "source", "params", "columns", "data", "direction", "plot", "needs"
 }  # fmt: skip
@@ -87,13 +88,15 @@ class Parameter:
     example: Any = None
     of: str = ""
     names: str = ""
-    min: float | None = None
+    min: float | str | None = None
+    """The least that it may be: a number, or the parameter that it may not be less than."""
 
     @property
     def expected(self) -> str:
         """What it takes, in words."""
         what = f"the name or IRI of a {self.of}" if self.of else TYPES[self.type][0]
-        what += f" from {self.min} on" if self.min is not None else ""
+        if self.min is not None:
+            what += f" that is not less than {self.min}" if isinstance(self.min, str) else f" from {self.min} on"
         return f"one or more of: {what}" if self.many else what
 
     @property
@@ -166,11 +169,26 @@ class Query:
             advice = f"Did you mean {near[0]}?" if near else f"It has {', '.join(self.params) or 'no parameters'}."
             raise WrongParameter(self.id, unknown[0], values[unknown[0]], "", advice)
         written = {name: self._written(one, values.get(name)) for name, one in self.params.items()}
+        self._check_ranges(values)
 
         def put(match: re.Match[str]) -> str:
             return written[match["name"]] if match["name"] else match[0]
 
         return _TOKEN.sub(put, self.text)
+
+    def _check_ranges(self, values: Mapping[str, Any]) -> None:
+        """Refuse a number that is less than the parameter where its range begins: nothing could be the answer."""
+        for one in self.params.values():
+            if not isinstance(one.min, str):
+                continue
+            first, last = (self._number(name, values) for name in (one.min, one.name))
+            if first is not None and last is not None and last < first:
+                advice = f"{one.min} is {first}: give {one.name} as that or more, or change the two about."
+                raise WrongParameter(self.id, one.name, last, one.expected, advice)
+
+    def _number(self, name: str, values: Mapping[str, Any]) -> Any:
+        """The number that a parameter is, given or not."""
+        return plain(self.params[name].default if values.get(name) is None else values[name])
 
     def _written(self, one: Parameter, given: Any) -> str:
         value = one.default if given is None else given
@@ -189,7 +207,8 @@ class Query:
         kinds = TYPES[one.type][1]
         advice = f"Give {one.name} as {one.expected}."
         fits = isinstance(scalar, kinds) and (bool in kinds or not isinstance(scalar, bool))
-        if not fits or (one.min is not None and not scalar >= one.min):  # type: ignore[operator]  # it is a number
+        least = None if isinstance(one.min, str) else one.min
+        if not fits or (least is not None and not scalar >= least):  # type: ignore[operator]  # it is a number
             raise WrongParameter(self.id, one.name, value, one.expected, advice)
         try:
             if one.type == "iri":
@@ -234,6 +253,9 @@ def read_query(path: Path) -> Query:
         if (one.optional or one.many) and not re.search(rf"\{{\s*\${name}\s*\}}", text):
             advice = f"Write VALUES ?{name} {{ ${name} }} and use ?{name}."
             raise _broken(path, text, name, f"${name} may be absent or many", advice)
+        if isinstance(one.min, str) and not _is_range(params.get(one.min), one):
+            advice = "Give a number, or the name of another parameter that is one number."
+            raise _broken(path, text, name, f"the parameter {name} has min: {one.min!r}", advice)
         if one.type == "integer" and one.min is None and name in counts:
             params[name] = replace(one, min=0)
         _check_default(path, text, params[name])
@@ -289,10 +311,15 @@ def _parameter(path: Path, text: str, name: str, spec: Any) -> Parameter:
         if not isinstance(spec.get(key, False), bool):
             raise _broken(path, text, name, f"the parameter {name} has {key}: {spec[key]!r}", "Give true or false.")
     least = spec.get("min")
-    if least is not None and (not isinstance(least, TYPES[kind][1]) or kind not in ("integer", "double")):
+    if least is not None and (not isinstance(least, (*TYPES[kind][1], str)) or kind not in NUMBERS):
         advice = "Give a number, with the type integer or double."
         raise _broken(path, text, name, f"the parameter {name} has min: {least!r}", advice)
     return Parameter(name=name, **spec)
+
+
+def _is_range(first: Parameter | None, last: Parameter) -> bool:
+    """Whether two parameters are one number each, so that one may not be less than the other."""
+    return first is not None and first != last and first.type in NUMBERS and not (first.many or last.many)
 
 
 def _check_default(path: Path, text: str, one: Parameter) -> None:
