@@ -637,6 +637,20 @@ def test_what_a_run_made_itself_is_behind_its_model_and_no_later_step_that_made_
     assert {row[0] for row in world.rows("b5", "training", dataset=tiles)} == {f"{RUN}{n}/training" for n in behind}
 
 
+def test_raw_data_that_is_no_file_is_told_by_its_name(tmp_path: Path):
+    (tmp_path / "a-cube.sgy").write_bytes(b"a file")
+    with record("salt", home=tmp_path / "home", run="r", strict=True) as run:
+        file = run.dataset(tmp_path / "a-cube.sgy", name="z", role="raw", slices=7)  # its path counts, not its name
+        held = run.dataset(b"in memory", name="a cube", role="raw")
+        tiles = run.prepared(b"tiles", name="tiles", by="cut", using=[file, held], first_slice=1, last_slice=2)
+        with run.training(using=tiles) as training:
+            training.produced(b"weights")
+    world = World(tmp_path / "home")
+    told = {("a cube", None), ((tmp_path / "a-cube.sgy").as_posix(), 7)}
+    assert set(world.rows("l1", "file", "slices", model=f"{RUN}r/data/salt")) == told
+    assert set(world.rows("l6", "file", "slices", **{"from": 1, "to": 2})) == told
+
+
 def test_the_best_is_the_training_that_made_what_was_tested(tmp_path: Path):
     with record("two in one", home=tmp_path, model="net", run="two", strict=True) as run:
         for rate, weights, accuracy in ((0.1, b"poor", 0.3), (0.5, b"good", 0.9)):
