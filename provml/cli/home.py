@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -56,9 +57,10 @@ def read_query(given: str) -> str:
 
     try:
         may_be_a_file = bool(given.strip()) and "\n" not in given and "{" not in given
+        must_be_a_file = given.endswith((".rq", ".sparql")) or re.fullmatch(r"[^\s<{#]+", given)  # no query is one word
         if given == "-":
             text = sys.stdin.buffer.read().decode("utf-8-sig")
-        elif may_be_a_file and (given.endswith((".rq", ".sparql")) or Path(given).exists()):
+        elif may_be_a_file and (must_be_a_file or Path(given).exists()):
             text = Path(given).read_text(encoding="utf-8-sig")
         else:
             text = given
