@@ -162,14 +162,15 @@ provml ask u1 --limit 0.4
 ```
 
 `$name` is a parameter and `?name` a variable. A parameter has a `type` (string, integer, double, boolean, dateTime,
-iri), and may have `help`, `example`, `default`, `optional`, `many`, `min`, the least that a number may be, `of` (run,
-model or dataset) where a name stands for the node, and `names` (model, measure, hyperparameter, person or content)
-where a text that nothing is called is told. A whole number after `LIMIT` or `OFFSET` is not negative. One that is
-optional or many stands in `VALUES ?name { $name }`, which becomes `UNDEF` when it is left out. A value is put in as a
-term, never as text, so none can change a query. `columns` names what is selected, all of it, each with its type. `plot`
-says which columns make a curve: `x`, one or more `y`, `by` what they are told apart, the `unit` of y, and `named`, the
-parameter whose value says what y is. `needs` says what has to be recorded for an answer, and is told where there is
-none. `class`, `scope`, `timing`, `source`, `data` and `direction` are for people.
+iri), and may have `help`, `example`, `default`, `optional`, `many`, `min`, the least that a number may be (itself a
+number, or the parameter that it may not be less than), `of` (run, model or dataset) where a name stands for the node,
+and `names` (model, measure, hyperparameter, person or content) where a text that nothing is called is told. A whole
+number after `LIMIT` or `OFFSET` is not negative. One that is optional or many stands in `VALUES ?name { $name }`, which
+becomes `UNDEF` when it is left out. A value is put in as a term, never as text, so none can change a query. `columns`
+names what is selected, all of it, each with its type. `plot` says which columns make a curve: `x`, one or more `y`,
+`by` what they are told apart, the `unit` of y, and `named`, the parameter whose value says what y is. `needs` says what
+has to be recorded for an answer, and is told where there is none. `class`, `scope`, `timing`, `source`, `data` and
+`direction` are for people.
 
 `queries/queries.ttl` describes provml's own questions in SHACL's words, for publishing.
 '''

@@ -636,3 +636,42 @@ def test_a_question_without_an_answer_says_what_has_to_be_recorded_for_one(tmp_p
     with provml.open(tmp_path) as store:
         assert "needs an evaluation of the model, such as `with run.evaluation(" in store.ask("q4", model="net").note
         assert "needs a preparation" in store.ask("l5", from_=1, to=9).note
+
+
+NEEDS: dict[str, dict[str, object]] = {
+    "b11": {},
+    "h6": {"model": "net"},
+    "h7": {"model": "net", "k": 32, "l": 4},
+    "h8": {"model": "net", "k": 32, "l": 4, "learning_rate": 0.05},
+    "l2": {"model": "net@latest"},
+    "l4": {"dataset": "tiles"},
+    "q2": {"model": "net"},
+}
+
+
+def test_what_a_question_needs_gives_it_an_answer(tmp_path: Path):
+    with (
+        provml.record("bare", model="net", home=tmp_path, strict=True, capture_environment=False) as run,
+        run.training(using=run.dataset(b"tiles", name="tiles")) as training,
+    ):
+        for _ in training.epochs(1):
+            pass
+        training.produced(b"weights")
+    with provml.open(tmp_path) as store:
+        for question, values in NEEDS.items():
+            answer = store.ask(question, **values)
+            assert not answer.rows, question
+            assert f"It needs {store.catalog[question].needs}." in answer.note, question
+    with provml.record("told", model="net", home=tmp_path, strict=True, by="alice", capture_environment=False) as run:
+        data = run.prepared(b"cut", name="cut", by="tiling", using=run.dataset(b"tiles", name="tiles"), tile=64)
+        with run.training(using=[data, run.dataset(b"tiles", name="tiles")], learning_rate=0.05, K=32, L=4) as training:
+            training.layers([{"name": "hidden", "type": "Dense", "units": 24}])
+            for epoch in training.epochs(1):
+                for _ in epoch.batches([1, 2]):
+                    pass
+                epoch.measured(loss=0.5)
+                training.adapted(learning_rate=0.025, technique="step decay")
+            training.produced(b"more weights")
+    with provml.open(tmp_path) as store:
+        for question, values in NEEDS.items():
+            assert store.ask(question, **values).rows, question

@@ -153,6 +153,9 @@ def test_any_number_arrives(number):
         (("default: 5", "default: xx"), "the default of limit is 'xx', not a whole number"),
         (("default: 5", "default: 5, min: 6"), "the default of limit is 5, not a whole number from 6 on"),
         (("default: 5", "default: 5, min: few"), "has min: 'few'"),
+        (("default: 5", "default: 5, min: limit"), "has min: 'limit'. Give a number, or the name of another parameter"),
+        (("default: 5", "default: 5, min: name"), "has min: 'name'"),
+        (("default: 5", "default: 5, min: who"), "has min: 'who'"),
         (("default: 5", "default: -5"), "the default of limit is -5, not a whole number from 0 on"),
         (("{type: string}", "{type: string, min: 1}"), "has min: 1"),
         (("#+ id: x1\n", "#+ id: x1\n#+ 2026-13-45: x\n"), "no YAML"),
@@ -213,6 +216,27 @@ def test_a_header_says_the_least_that_a_number_may_be(tmp_path: Path):
             query.bind({"name": "x", "least": wrong})
     less = GOOD.replace("{ $least }", "{ $least } FILTER(?n > $limit - 1)").replace("LIMIT $limit", "")
     assert "FILTER(?n > -3 - 1)" in made(tmp_path, less).bind({"name": "x", "limit": -3})
+
+
+def test_a_header_says_which_parameter_a_number_may_not_be_less_than(tmp_path: Path):
+    query = made(tmp_path, GOOD.replace("{type: double,", "{type: double, min: limit,"))
+    for fine in ({"least": 5}, {"least": 5.5, "limit": 5}, {"limit": 9}, {"least": float("nan")}, {}):
+        assert query.bind({"name": "x", **fine})
+    for wrong, limit in (({"least": 4.5}, 5), ({"least": 8, "limit": 9}, 9)):
+        with pytest.raises(
+            WrongParameter, match=rf"least takes a number that is not less than limit, .*limit is {limit}:"
+        ):
+            query.bind({"name": "x", **wrong})
+
+
+@pytest.mark.parametrize("question", ["l5", "l6", "l7"])
+def test_a_range_that_ends_before_it_begins_is_refused(question: str):
+    query = Catalog()[question]
+    assert query.bind({"from": 3, "to": 3})
+    with pytest.raises(WrongParameter, match=r"to takes a whole number that is not less than from, not 2 .*from is 3:"):
+        query.bind({"from": 3, "to": 2})
+    with pytest.raises(WrongParameter, match="most takes a number that is not less than least"):
+        Catalog()["b7"].bind({"hyperparameter": "x", "least": 0.2, "most": 0.1})
 
 
 def test_what_names_can_stand_for_is_what_the_store_looks_up():

@@ -729,7 +729,10 @@ def test_wrong_queries_are_refused_with_the_reason(kept: Path, tmp_path: Path):
     assert "The query cannot be run" in refused(kept, "query", "SELECT nonsense {")
     assert "The query cannot be run" in refused(kept, "query", "INSERT DATA { <a:b> <a:c> <a:d> }")
     assert "nowhere.rq: no such file" in refused(kept, "query", "nowhere.rq")
-    assert "There is no query" in refused(kept, "query", "  ")
+    assert "queries/nowhere: no such file" in refused(kept, "query", "queries/nowhere")
+    (tmp_path / "nothing.rq").write_text("# a note\n")
+    for nothing in ("", "  ", "# a note", "PREFIX ex: <http://example.org/#>\n# no more", str(tmp_path / "nothing.rq")):
+        assert "There is no query. Give one, such as 'SELECT" in refused(kept, "query", nothing)
     binary = tmp_path / "x.rq"
     binary.write_bytes(b"\xff\xfe\x00")
     assert "not text in UTF-8" in refused(kept, "query", str(binary))

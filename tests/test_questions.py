@@ -587,6 +587,21 @@ def test_every_section_of_a_training_is_told_once(tmp_path: Path):
     ]
 
 
+def test_an_epoch_without_the_measure_is_told_with_its_time(tmp_path: Path):
+    tale = Tale("r", "e", 1e9, model="m")
+    training = tale.begin("training", learning_rate=0.1)
+    tale.epoch(training, 1, 2.0, loss=0.5, accuracy=0.25)
+    tale.epoch(training, 2, 3.0)
+    tale.epoch(training, 3, 4.0, accuracy=0.75)
+    tale.section(training, 4)
+    tale.write(tmp_path)
+    world = World(tmp_path)
+    losses = [(1, 2.0, 0.5), (2, 3.0, None), (3, 4.0, None), (4, None, None)]
+    assert world.rows("q3", "epoch", "seconds", "value", model="m") == losses
+    accuracies = [(1, 2.0, 0.25), (2, 3.0, None), (3, 4.0, 0.75)]
+    assert world.rows("q3", "epoch", "seconds", "value", model="m", measure="accuracy", first=3) == accuracies
+
+
 def test_a_model_that_nobody_trained_gives_no_rows(trainings: World):
     for name, query in CATALOG.items():
         one = query.params.get("model")
@@ -622,6 +637,20 @@ def test_what_a_run_made_itself_is_behind_its_model_and_no_later_step_that_made_
     assert {row[0] for row in world.rows("b5", "training", dataset=tiles)} == {f"{RUN}{n}/training" for n in behind}
 
 
+def test_raw_data_that_is_no_file_is_told_by_its_name(tmp_path: Path):
+    (tmp_path / "a-cube.sgy").write_bytes(b"a file")
+    with record("salt", home=tmp_path / "home", run="r", strict=True) as run:
+        file = run.dataset(tmp_path / "a-cube.sgy", name="z", role="raw", slices=7)  # its path counts, not its name
+        held = run.dataset(b"in memory", name="a cube", role="raw")
+        tiles = run.prepared(b"tiles", name="tiles", by="cut", using=[file, held], first_slice=1, last_slice=2)
+        with run.training(using=tiles) as training:
+            training.produced(b"weights")
+    world = World(tmp_path / "home")
+    told = {("a cube", None), ((tmp_path / "a-cube.sgy").as_posix(), 7)}
+    assert set(world.rows("l1", "file", "slices", model=f"{RUN}r/data/salt")) == told
+    assert set(world.rows("l6", "file", "slices", **{"from": 1, "to": 2})) == told
+
+
 def test_the_best_is_the_training_that_made_what_was_tested(tmp_path: Path):
     with record("two in one", home=tmp_path, model="net", run="two", strict=True) as run:
         for rate, weights, accuracy in ((0.1, b"poor", 0.3), (0.5, b"good", 0.9)):
@@ -640,6 +669,31 @@ def test_the_best_is_the_training_that_made_what_was_tested(tmp_path: Path):
     assert world.rows("q5", model="net") == pairs
     assert world.rows("q6", model="net") == [(best, 0.9, None, None, None, None)]
     assert world.rows("q8", model="net") == [(best, "none", 0.9, 2), (f"{RUN}two/training", "none", 0.3, 2)]
+
+
+def test_combinations_that_share_the_last_place_are_all_given(tmp_path: Path):
+    reached = {"a": 1.0, "b": 0.5, "c": 0.25, "d": 0.5, "e": 0.5, "f": 1}
+    for name, accuracy in reached.items():
+        tale = Tale(name, "e", 1e9, model="m")
+        training = tale.begin("training", rate=name)
+        model = tale.produced(training, tale.data("m", f"weights of {name}", kind="model"))
+        for value in (accuracy, 0.125):  # its best decides
+            test = tale.begin("evaluation")
+            tale.used(test, model, "model")
+            tale.measured(test, accuracy=value, loss=value)
+        tale.write(tmp_path)
+    world = World(tmp_path)
+
+    def found(**values: Any) -> str:
+        rows = world.rows("q5", "value", "hyperparameters", model="m", **values)
+        names = [pairs.removeprefix("rate=") for _, pairs in rows]
+        if "measure" not in values:
+            assert [value for value, _ in rows] == [reached[name] for name in names]
+        return "".join(names)
+
+    assert [found(top=top) for top in range(7)] == ["", "af", "af", "afbde", "afbde", "afbde", "afbdec"]
+    assert found() == "afbde"
+    assert found(measure="loss", top=1) == "abcdef"
 
 
 def test_adaptations_within_an_epoch_are_told_in_the_order_in_which_they_were_made(tmp_path: Path):

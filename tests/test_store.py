@@ -105,11 +105,17 @@ def test_a_prefix_of_ones_own_wins_and_words_in_strings_are_left_alone(home: Pat
 
 @pytest.mark.parametrize(
     "sparql",
-    ["SELEC", "SELECT ?x { ?x nope:y ?z }", "INSERT DATA { <urn:a:b> <urn:a:b> 1 }", "", "SELECT ?x { <no iri> ?p ?x }",
+    ["SELEC", "SELECT ?x { ?x nope:y ?z }", "INSERT DATA { <urn:a:b> <urn:a:b> 1 }", "SELECT ?x { <no iri> ?p ?x }",
      "{" * 20000, "SELECT (" + "(" * 20000],
 )  # fmt: skip
 def test_sparql_that_cannot_be_run_is_a_clear_error(home: Path, sparql: str):
     with Store(home) as store, pytest.raises(BrokenQuery, match=r"cannot be run: .+\. (Mend it|Write|Add)"):
+        store.query(sparql)
+
+
+@pytest.mark.parametrize("sparql", ["", " \n", "# SELECT * {}", "BASE <urn:a:> PREFIX ex: <urn:b#> # SELECT * {}\n"])
+def test_a_query_that_asks_nothing_is_said_to_be_empty(home: Path, sparql: str):
+    with Store(home) as store, pytest.raises(BrokenQuery, match=r"it is empty\. Give one, such as SELECT"):
         store.query(sparql)
 
 

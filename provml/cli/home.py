@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -52,11 +53,14 @@ def query(
 
 def read_query(given: str) -> str:
     """The text of a query that is given as such, as a file or as -."""
+    from provml.store import guard
+
     try:
-        may_be_a_file = "\n" not in given and "{" not in given
+        may_be_a_file = bool(given.strip()) and "\n" not in given and "{" not in given
+        must_be_a_file = given.endswith((".rq", ".sparql")) or re.fullmatch(r"[^\s<{#]+", given)  # no query is one word
         if given == "-":
             text = sys.stdin.buffer.read().decode("utf-8-sig")
-        elif may_be_a_file and (given.endswith((".rq", ".sparql")) or Path(given).exists()):
+        elif may_be_a_file and (must_be_a_file or Path(given).exists()):
             text = Path(given).read_text(encoding="utf-8-sig")
         else:
             text = given
@@ -68,8 +72,8 @@ def read_query(given: str) -> str:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise BrokenFile(reason, "Give a file with a SPARQL query.", file=given) from error
-    if not text.strip():
-        raise click.UsageError("There is no query. Give one, such as 'SELECT * { ?s ?p ?o } LIMIT 10'.")
+    if guard.is_empty(text):
+        raise click.UsageError(f"There is no query. Give one, such as '{guard.EXAMPLE}'.")
     return text
 
 

@@ -23,6 +23,9 @@ JOINED = 100
 LONGEST = 1 << 20
 """How many characters a query may have."""
 
+EXAMPLE = "SELECT * { ?s ?p ?o } LIMIT 10"
+"""What a query looks like."""
+
 _TOKEN = re.compile(
     r"(?P<text>"
     r'"""(?:[^"\\]|\\.|"(?!""))*"""'
@@ -37,6 +40,8 @@ _TOKEN = re.compile(
     r"|(?P<sign>\S)",
     re.DOTALL,
 )
+_NOTHING = re.compile(r"(?:\s|#[^\n\r]*|(?:prefix\s+[^\s<>]*|base)\s*<[^<>]*>)*+", re.IGNORECASE)
+"""Blanks, comments and prefixes, which ask nothing."""
 _SERVICE = re.compile(r"[^:]*service", re.IGNORECASE)
 """In a word, but not in the local part of a name; the engine takes `trueSERVICE` and `SERVICEx:y` apart."""
 _VALUES = re.compile(r"(?<![^\s{}()])values(?=[\s?$(#])", re.IGNORECASE)
@@ -53,10 +58,17 @@ _APART = frozenset(("union", "optional", "minus", "exists"))
 """A group after one of these is planned by itself."""
 
 
+def is_empty(sparql: str) -> bool:
+    """Whether a query asks nothing: there are blanks, comments and prefixes at most."""
+    return _NOTHING.fullmatch(sparql) is not None
+
+
 def check(sparql: str, *, service: bool = False) -> None:
-    """Refuse a query that would end the process, or that would call another machine."""
+    """Refuse a query that would end the process, or that would call another machine; and one that is none."""
     if len(sparql) > LONGEST:
         raise BrokenQuery(f"it has more than {LONGEST:,} characters")
+    if is_empty(sparql):
+        raise BrokenQuery("it is empty", f"Give one, such as {EXAMPLE}.")
     try:
         sparql.encode()
     except UnicodeEncodeError as error:

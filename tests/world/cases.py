@@ -24,6 +24,7 @@ ALEXNET: dict[str, dict[str, Any]] = {
     "q2-given": {"model": "densed", "run": f"{RUN}k32-l8"},
     "q3": {"model": "alexnet"},
     "q3-given": {"model": "alexnet-20", "run": f"{RUN}twenty", "measure": "accuracy", "first": 4},
+    "q3-failed": {"model": "alexnet", "run": f"{RUN}broken"},
     "q4": {"model": "alexnet"},
     "q4-given": {"model": "alexnet", "hyperparameter": "optimizer", "measure": "loss"},
     "q5": {"model": "alexnet"},
