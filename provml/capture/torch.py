@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import index as as_index
 from pathlib import Path
 from threading import get_ident
 from time import perf_counter
@@ -53,13 +54,18 @@ class Capture(Optimizing):
         **settings: Any,
     ) -> None:
         self.optimizers = _by_name(optimizer)
+        self.schedulers = list(_by_name(scheduler).values())
+        advice = "Say optimizer=…, several in a list or by name; the network goes before it."
         for one in self.optimizers.values():
-            if not hasattr(one, "param_groups"):
-                advice = "Say optimizer=…, several in a list or by name; the network goes before it."
-                raise WrongType("Capture", "optimizer", one, "optimizers of PyTorch", advice)
+            _has("param_groups", "optimizer", one, "optimizers of PyTorch", advice)
+        for one in self.schedulers:
+            _has("step", "scheduler", one, "schedulers of PyTorch", "Say scheduler=…, several in a list.")
+        if network is not None:
+            _has("named_modules", "network", network, "a torch.nn.Module", "The network comes before the optimizer.")
+        if scaler is not None:
+            _has("get_scale", "scaler", scaler, "a torch.amp.GradScaler", "Leave it out where there is none.")
         super().__init__(name, **settings)
         self.network = network
-        self.schedulers = list(_by_name(scheduler).values())
         self._loss = loss
         self._scaler = scaler
         self._save_to = Path(save_model) if save_model is not None else None
@@ -86,13 +92,14 @@ class Capture(Optimizing):
 
     def epochs(self, count: int | Iterable[Any], *, first: int = 1) -> Iterator[Section]:
         """The epochs of a training, each with its `index` and verbs: `for epoch in capture.epochs(10):`."""
-        if isinstance(count, (str, bytes)):
+        given: Any = count
+        items: Iterable[Any] = range(as_index(given)) if hasattr(given, "__index__") else given
+        if isinstance(given, (str, bytes)) or not hasattr(items, "__iter__"):
             raise WrongType("Capture", "epochs", count, "how many, or what to go over", "Give a number: epochs(3).")
-        planned = count if isinstance(count, int) else len(count) if isinstance(count, Sequence) else None
+        planned = len(items) if isinstance(items, Sequence) else None
         self._settle(sys.exc_info()[1])
         self._begin(planned)
         self._planned = planned
-        items = range(count) if isinstance(count, int) else count
         for index, _ in enumerate(items, first):
             self._loop = loop = Loop(sys._getframe(1))
             self._expect(index)
@@ -329,6 +336,12 @@ class Capture(Optimizing):
             self.open_epoch()
         elif self.moved():
             self.look()
+
+
+def _has(what: str, given: str, one: Any, expected: str, advice: str) -> None:
+    """Refuse what lacks the method or attribute by which its kind is known."""
+    if not hasattr(one, what):
+        raise WrongType("Capture", given, one, expected, advice)
 
 
 def _number(value: Any) -> Any:

@@ -562,9 +562,13 @@ def test_what_is_no_optimizer_or_no_number_of_epochs_is_refused(tmp_path: Path):
     network = torch.nn.Linear(2, 1)
     with pytest.raises(provml.ProvmlError, match="optimizer takes optimizers of PyTorch"):
         Capture("digits", network, network, home=tmp_path / "home")
+    for given, wrong in (("network", 3), ("scheduler", 3), ("scaler", "amp")):
+        with pytest.raises(provml.ProvmlError, match=f"{given} takes"):
+            Capture("digits", **{given: wrong}, home=tmp_path / "home")
     assert not (tmp_path / "home").exists(), "no run was begun"
-    with Capture("digits", network, home=tmp_path / "home") as capture, pytest.raises(TypeError, match="epochs"):
-        next(capture.epochs("3"))
+    for count in ("3", 2.5, None):
+        with Capture("digits", network, home=tmp_path / "home") as capture, pytest.raises(TypeError, match="epochs"):
+            next(capture.epochs(count))
 
 
 def test_what_only_batches_were_told_is_the_epochs_as_their_mean(tmp_path: Path):
