@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 class BatchNow:
     """A batch while it is worked on: on the slate where that is to be had, else an event for all that is said of it."""
 
-    __slots__ = ("_began", "_closed", "_section", "data", "index", "slate")
+    __slots__ = ("_began", "_section", "closed", "data", "index", "slate")
 
     def __init__(self, section: Batched, index: int, data: Any, slate: Slate | None, closed: bool) -> None:
         self.index = index
         self.data = data
         self._section = section
         self.slate = slate
-        self._closed = closed
+        self.closed = closed
         self._began = perf_counter()
 
     @property
@@ -48,7 +48,7 @@ class BatchNow:
     def take(self, values: dict[str, Any]) -> tuple[bool, list[Exception]]:
         """Measures that the slate cannot take as they are; whether it could when they were made plain, and what is
         wrong with those that are none."""
-        if self._closed:
+        if self.closed:
             return False, []
         held, wrong = measures(values)
         slate = self.slate
@@ -60,14 +60,22 @@ class BatchNow:
 
     def done(self, *, ago: float = 0.0) -> None:
         """The batch ended, now or some seconds ago."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         slate = self.slate
         if slate is not None and slate.now is self:
             slate.end(self._began, ago)
         else:
             self.run.tell(Batch(self.at, time() - ago, perf_counter() - self._began - ago))
+
+    def left(self) -> None:
+        """Its loop goes on no more for now: it ends, unless it has, and the next was just asked for."""
+        slate = self.slate
+        if slate is not None and slate.now is self and not slate.has_begun:
+            self._section.free()
+        else:
+            self.done()
 
 
 class Handed(Protocol):
@@ -168,39 +176,43 @@ def handed(loader: Iterable[Any], to: Handed) -> Iterator[Any]:
     batch: BatchNow | None = None
     slate: Slate | None = None
     index, clock, last = 0, perf_counter, LAST
-    for data in loader:
-        if slate is not None and batch is not None and slate.now is batch:  # and so its epoch goes on
-            batch.index = index = index + 1
-            slate.view[slate.row] = index
-            batch._began = clock()
-        else:
-            section = batch._section if batch is not None else None
-            if section is None or to.epoch is not section:
-                section, batch, index = to.begun(), None, 0
-                if section is None:
-                    yield data
-                    continue
-                section._settle()
-            index += 1
-            to.batch = batch = section.batch(index)
-            slate = batch.slate if section._every == 1 else None
-        try:
-            yield data
-        except GeneratorExit:
-            batch._section._left, batch._section._left_at = batch, clock()
-            to.broke_off(batch)
-            raise
-        if slate is not None and slate.now is batch:  # as in `Slate.end`, but that it stays the one that is now
-            ended, row, view = clock(), slate.row, slate.view
-            view[row + SECONDS] = ended - batch._began
-            view[row + ENDED] = ended + slate.lag
-            slate.row, slate.told = row + WIDTH, 0
-            if ended > slate.due or row == last:
-                slate.turn()
-        elif to.epoch is batch._section:  # after its epoch nothing is told of it
-            batch.done()
-    if batch is not None:
-        if slate is not None:
-            batch._section.free()
-        if to.batch is batch:
-            to.batch = None
+    try:
+        for data in loader:
+            if slate is not None and batch is not None and slate.now is batch:  # and so its epoch goes on
+                batch.index = index = index + 1
+                slate.view[slate.row] = index
+                batch._began = clock()
+                to.batch = batch  # another loop may have had its turn meanwhile
+            else:
+                section = batch._section if batch is not None else None
+                if section is None or to.epoch is not section:
+                    section, batch, index = to.begun(), None, 0
+                    if section is None:
+                        yield data
+                        continue
+                    section._settle()
+                index += 1
+                to.batch = batch = section.batch(index)
+                slate = batch.slate if section._every == 1 else None
+            try:
+                yield data
+            except GeneratorExit:
+                batch._section._left, batch._section._left_at = batch, clock()
+                to.broke_off(batch)
+                batch = None
+                raise
+            if slate is not None and slate.now is batch:  # as in `Slate.end`, but that it stays the one that is now
+                ended, row, view = clock(), slate.row, slate.view
+                view[row + SECONDS] = ended - batch._began
+                view[row + ENDED] = ended + slate.lag
+                slate.row, slate.told = row + WIDTH, 0
+                if ended > slate.due or row == last:
+                    slate.turn()
+            elif to.epoch is batch._section:  # after its epoch nothing is told of it
+                batch.done()
+    finally:  # also where the loader raised
+        if batch is not None:
+            if slate is not None:
+                batch._section.free()
+            if to.batch is batch:
+                to.batch = None

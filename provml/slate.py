@@ -58,12 +58,24 @@ class Holder(Protocol):
     totals: dict[str, list[float]]
 
 
+class Now(Protocol):
+    """A batch that may have a row; it is `closed` when nothing more is told of it."""
+
+    closed: bool
+
+    @property
+    def at(self) -> str:
+        """Its place in the run."""
+
+
 class Slate:
     """Batches of the one section that has it now, one after the other: at most the last of them has not ended.
 
     That one is `now`, and writes its `row` itself: its index, what is measured, and last when it ended. The next can
-    begin when there is none now. One thread alone writes rows; a handler of a signal in that thread may tell something,
-    and so have rows told in the middle of anything.
+    begin when there is none now. A loop's batch may stay the one that is now when it has ended, for the next that has
+    not begun: what is measured meanwhile is the next one's, or its own where something else is told before that.
+    One thread alone writes rows; a handler of a signal in that thread may tell something, and so have rows told in the
+    middle of anything.
     """
 
     __slots__ = (
@@ -74,7 +86,7 @@ class Slate:
     def __init__(self, sink: MappedFile, tell: Callable[[event.Event], bool]) -> None:
         self.at = ""
         self.owner: Holder | None = None
-        self.now: object = None
+        self.now: Now | None = None
         self.row = HEAD
         self.told = 0
         self.names: dict[str, int] = {}
@@ -139,9 +151,14 @@ class Slate:
 
     # ---- the row of the batch that is now
 
-    def begin(self, batch: object, index: int) -> None:
+    @property
+    def has_begun(self) -> bool:
+        """Whether the batch that is now has begun."""
+        return self.row < END and self.view[self.row] != 0.0
+
+    def begin(self, batch: Now, index: int) -> None:
         """A batch begins, and is now, if none is."""
-        if self.now is None and self.row < END and index <= LARGEST:
+        if self.now is None and self.row < END and 0 < index <= LARGEST:
             self.view[self.row] = index
             self.now = batch
 
@@ -166,9 +183,9 @@ class Slate:
                 else:
                     view[row + TOLD] = self.told = self._all
                     return True
-            except KeyError:
+            except (KeyError, IndexError):
                 pass
-        return self._some_measured(values, tensor)
+        return self.row < END and self._some_measured(values, tensor)  # no row: a signal's handler, as rows are told
 
     def _some_measured(self, values: Mapping[str, Any], tensor: Any) -> bool:
         """The same for any measures."""
@@ -204,7 +221,10 @@ class Slate:
             self.turn()
 
     def turn(self) -> None:
-        """There is no room for another row, or it is time to tell those that there are."""
+        """There is no room for another row, or it is time to tell those that there are; the last has just ended."""
+        before = self.lag
+        self._set_clock()  # the clock of the day may have been set in a batch that took long
+        self.view[self.row - WIDTH + ENDED] += self.lag - before
         self.fold()
         if (self.row == END or self._new) and not self._start():
             self.free()
@@ -241,19 +261,21 @@ class Slate:
         """Tell all that stands on it, and leave it to whoever wants it next."""
         self.fold()
         self._spill()
+        if self.now is not None and not self.has_begun:
+            self.now.closed = True
         self.now, self.told, self._thread = None, 0, 0
         self.owner = None  # last, for another thread may have it from then on
 
     def _spill(self) -> None:
         """Tell what was measured of the batch that has not ended, after all others were told."""
         row = self.row
-        if self.now is None:
+        if self.now is None or row == END:
             return
         numbers = self.view[row : row + WIDTH].tolist()
         if numbers[TOLD]:
             self._tells, written = True, self._sink.end
             try:
-                what = _measured(self.at, [*self.names], numbers)
+                what = _measured(self.now.at, [*self.names], numbers)
                 self._tell(what)
                 self._add({name: [value] for name, value in what.values.items()})
             finally:
@@ -333,8 +355,9 @@ def unwritten(held: bytes, told: int, *, is_over: bool) -> list[bytes]:
     missing: list[event.Event] = []
     if first < ended:
         missing.append(_batches(head.at, head.names, rows[first:ended], before + ended // WIDTH))
-    if is_over and first <= ended < len(rows) and rows[ended + TOLD]:
-        missing.append(_measured(head.at, head.names, rows[ended : ended + WIDTH].tolist()))
+    if is_over and first <= ended < len(rows) and rows[ended + TOLD] and rows[ended]:  # else it has not begun
+        row = rows[ended : ended + WIDTH].tolist()
+        missing.append(_measured(f"{head.at}/{int(row[INDEX])}", head.names, row))
     return [event.encode(what)[:-1] for what in missing]
 
 
@@ -365,7 +388,7 @@ def _column(rows: memoryview[float], number: int) -> list[float]:
 def _measured(at: str, names: list[str], row: Sequence[float]) -> Measured:
     """The measures of a batch that has not ended, as an event."""
     held = {name: _value(row[VALUES + number], int(row[TOLD]), number) for number, name in enumerate(names)}
-    return Measured(f"{at}/{int(row[INDEX])}", {name: value for name, value in held.items() if value is not None})
+    return Measured(at, {name: value for name, value in held.items() if value is not None})
 
 
 def _value(value: float, told: int, number: int) -> Value | None:

@@ -186,6 +186,17 @@ def test_a_batch_that_takes_long_is_told_when_it_ends(run: Recorder, monkeypatch
             time.sleep(0.02)
 
 
+def test_a_batch_in_which_the_clock_was_set_ended_by_the_new_time(run: Recorder, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(slate, "FOLD_SECONDS", 0.01)
+    with run.training() as training, training.epoch(1) as epoch:
+        for batch in epoch.batches(range(2)):
+            if batch.index == 2:
+                time.sleep(0.02)
+                monkeypatch.setattr(slate, "time", lambda: time.time() + 3600.0)
+    first, second = said(Batch)
+    assert 3600.0 < second.t - first.t < 3660.0
+
+
 def test_the_order_of_what_is_told_is_that_of_what_happened(run: Recorder):
     with run.training(rate=1.0) as training, training.epoch(1) as epoch:
         for batch in epoch.batches(range(3)):
@@ -309,6 +320,35 @@ def test_a_killed_writer_that_had_told_all_leaves_nothing_to_tell():
     assert slate.beside(journal()).exists()
     assert slate.unwritten(slate.snapshot(journal()), lines(Batches)[-1].told, is_over=True) == []
     assert len(said(Batch)) == 190
+
+
+def test_what_a_loader_measures_for_a_batch_that_never_began_is_of_no_batch():
+    program = """
+        import os, signal
+        import provml
+        from provml.batch import handed
+        class Told:
+            def __init__(self):
+                self.run = provml.record("x", run="r", capture_environment=False)
+                self.epoch, self.batch = None, None
+            def begun(self):
+                self.epoch = self.run.training().epoch(1)
+                return self.epoch
+        told = Told()
+        def loader():
+            yield 1.0
+            yield 2.0
+            told.batch.measured(loss=3.0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        for loss in handed(loader(), told):
+            told.batch.measured(loss=loss)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False)
+    assert [what.at for what in said(Batch)] == ["training/1/1", "training/1/2"]
+    assert [(what.at, what.values) for what in said(Measured)] == [
+        ("training/1/1", {"loss": 1.0}),
+        ("training/1/2", {"loss": 2.0}),
+    ]
 
 
 @given(st.binary(max_size=300), st.integers(0, slate.END * 8))

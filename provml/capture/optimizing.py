@@ -25,6 +25,8 @@ CYCLED = ("momentum", "betas")
 """What schedulers that go in cycles change besides the rate."""
 WRAPPERS = ("module", "_orig_mod")
 """Where a network is kept that is distributed or compiled."""
+PLAIN = (bool, int, float, str, type(None))
+"""What cannot change in its place."""
 Only = tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]
 
 
@@ -38,6 +40,8 @@ class Optimizing(Recording):
     _only: Only | None = None
     _usual: Only | None = None
     """What a step compares with in the usual case, as long as no epoch waits to be told; and what it was."""
+    _is_plain = False
+    """Whether a glance at the hyperparameters misses nothing: a tensor may change in its place unseen."""
     _standing: Mapping[int, scheduler.Standing] = MappingProxyType({})
     _hidden: dict[int, list[Any]]
 
@@ -54,9 +58,9 @@ class Optimizing(Recording):
         """Tell what has changed, and remember how the optimizers and their schedulers stand."""
         if self.stage is None:
             return
-        if self._glance is None or self._glance():
+        if self._glance is None or not self._is_plain or self._glance():
             super().look(during=during)
-            self._glance = glance(self.optimizers)
+            self._glance, self._is_plain = glance(self.optimizers), is_plain(self.optimizers)
             self._usual = only(self.optimizers) if self.watches_batches else None
         self._only = self._usual
         self._note()
@@ -150,6 +154,13 @@ def only(optimizers: dict[str, Any]) -> Only | None:
     held = [(one.param_groups, group, _kept(group)) for one in optimizers.values() for group in one.param_groups]
     is_usual = len(held) == len(optimizers) == 1 and not any(hasattr(one, "_version") for one in held[0][1].values())
     return held[0] if is_usual else None
+
+
+def is_plain(optimizers: dict[str, Any]) -> bool:
+    """Whether all hyperparameters are such as cannot change in their place."""
+    groups = [group for one in optimizers.values() for group in one.param_groups]
+    held = [value for group in groups for key, value in group.items() if key not in UNTOLD]
+    return all(type(one) in PLAIN for value in held for one in (value if type(value) is tuple else (value,)))
 
 
 def _kept(group: dict[str, Any]) -> dict[str, Any]:

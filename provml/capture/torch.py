@@ -302,7 +302,7 @@ class Capture(Optimizing):
         if left is not None:
             left[0].done(ago=perf_counter() - left[1])
         elif batch is not None:
-            batch.done()
+            batch.left()
 
     @hook
     def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:

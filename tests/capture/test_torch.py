@@ -235,6 +235,22 @@ def test_a_rate_that_is_a_tensor_is_seen_to_change_in_the_middle_too(tmp_path: P
     assert stepped(tmp_path, optimizer, turn) == [(2, "learning_rate", 0.5, 0.25, "by hand")]
 
 
+@pytest.mark.parametrize("watch", ["batch", "epoch"])
+def test_what_changes_in_its_place_unseen_is_told_at_the_next_epoch(tmp_path: Path, watch: str):
+    rate, beta = torch.tensor(0.5), torch.tensor(0.75)
+    optimizer = torch.optim.Adam(
+        torch.nn.Linear(4, 2).parameters(), lr=rate, betas=(beta, torch.tensor(0.5)), foreach=False, capturable=True
+    )
+
+    def turn(epoch: int, batch: int) -> None:
+        if (epoch, batch) == (2, 2):
+            rate.data.fill_(0.25)
+            beta.fill_(0.125)
+
+    told = sorted(stepped(tmp_path, optimizer, turn, watch=watch))
+    assert [row[:2] for row in told] == [(3, "betas"), (3, "learning_rate")]
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_group_that_is_replaced_in_the_middle_of_an_epoch_is_seen_there(tmp_path: Path, groups: int):
     several = [{"params": torch.nn.Linear(4, 2).parameters()} for _ in range(groups)]

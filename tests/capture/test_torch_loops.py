@@ -14,6 +14,7 @@ from journals import told_in
 
 import provml
 from capture.contract import Boom, adaptations, ask, by_epoch, judged, models_of
+from provml import slate
 from provml.event import Batch, Done, Measured
 from provml.validation import validate
 
@@ -328,6 +329,143 @@ def test_batches_of_an_earlier_epoch_that_end_late_leave_those_that_go_on_alone(
         "training/2/1": 1.0, "training/2/2": 2.0, "training/2/3": 3.0, "training/2": 2.0,
     }  # fmt: skip
     conforms(tmp_path)
+
+
+# ---- batches beside others, and loaders that do more than load
+
+
+def test_what_is_measured_is_of_the_loop_whose_turn_it_is(tmp_path: Path):
+    one = Trained(tmp_path)
+    with one.capture as capture:
+        for _ in capture.epochs(1):
+            some, others = capture.batches([1.0, 2.0, 3.0]), capture.batches([11.0, 12.0, 13.0, 14.0])
+            for steps in (some, others, some, others, others, others):
+                one.step(next(steps))
+    (journal,) = tmp_path.glob("runs/*/main.jsonl")
+    told = [(what.at, what.values["loss"]) for what in told_in(journal) if isinstance(what, Measured)]
+    assert told[-1] == ("training/1", pytest.approx(53 / 6))
+    assert [loss for place, loss in told if place == "training/1/3"] == [13.0]
+    assert [loss for place, loss in told if place == "training/1/4"] == [14.0]
+
+
+def test_a_loop_that_goes_on_after_another_was_left_has_its_measures(tmp_path: Path):
+    one = Trained(tmp_path)
+    with one.capture as capture:
+        for _ in capture.epochs(1):
+            steps = capture.batches([1.0, 2.0, 3.0, 4.0])
+            for number, _ in enumerate(capture.batches([9.0, 9.0])):
+                if number == 1:
+                    break
+                next(steps)
+            for loss in steps:
+                one.step(loss)
+    assert measures(tmp_path, "loss") == {
+        **{f"training/1/{b}": float(b) for b in (2, 3, 4)},
+        "training/1": 3.0,
+    }
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_loader_that_raised_leaves_no_batch_behind(tmp_path: Path, again: bool):
+    def damaged() -> Iterator[float]:
+        yield from (1.0, 3.0)
+        raise Boom
+
+    one = Trained(tmp_path)
+    with one.capture as capture:
+        for _ in capture.epochs(2):
+            with contextlib.suppress(Boom):
+                for loss in capture.batches(damaged()):
+                    one.step(loss)
+            capture.measured(accuracy=0.5)
+            for _ in capture.batches([5.0]) if again else ():
+                pass
+    more = ["/1"] if again else []
+    assert batches(tmp_path) == [f"training/{e}{b}" for e in (1, 2) for b in ("/1", "/2", *more, "")]
+    assert measures(tmp_path, "accuracy") == {"training/1": 0.5, "training/2": 0.5}
+    conforms(tmp_path)
+
+
+def test_a_loader_may_have_batches_of_its_own(tmp_path: Path):
+    one = Trained(tmp_path)
+
+    def chosen() -> Iterator[float]:
+        for number in (1.0, 2.0, 3.0):
+            for _ in one.capture.batches([number]):
+                pass
+            yield number
+
+    with one.capture as capture:
+        for _ in capture.epochs(1):
+            for loss in capture.batches(chosen()):
+                one.step(loss)
+    told = ["/1", "/1", "/1", "/2", "/1", "/3", ""]
+    assert batches(tmp_path) == [f"training/1{place}" for place in told]
+    assert measures(tmp_path, "loss") == {f"training/1{b}": float(b[1:] or 2) for b in ("/1", "/2", "/3", "")}
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_what_a_loader_measures_is_of_a_batch_that_there_is(tmp_path: Path, tells: bool):
+    one = Trained(tmp_path)
+
+    def measuring() -> Iterator[float]:
+        for number in (1.0, 2.0, 3.0):
+            yield number
+            one.capture.measured(loss=10 * number)
+            if tells:
+                one.capture.parameters(seen=number)
+
+    with one.capture as capture:
+        for _ in capture.epochs(2):
+            for _ in capture.batches(measuring()):
+                pass
+    (journal,) = tmp_path.glob("runs/*/main.jsonl")
+    told = [what for what in told_in(journal) if isinstance(what, Measured)]
+    places = [f"training/{e}/{b}" for e in (1, 2) for b in (1, 2, 3)]
+    assert {what.at for what in told} <= {"training/1", "training/2", *places}
+    assert sorted(what.values["loss"] for what in told) == [10.0, 10.0, 20.0, 20.0, 20.0, 20.0, 30.0, 30.0]
+    assert batches(tmp_path) == [f"training/{e}{b}" for e in (1, 2) for b in ("/1", "/2", "/3", "")]
+    conforms(tmp_path)
+
+
+def test_an_interrupt_when_the_slate_is_full_ends_the_run_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    told, one = slate._batches, Trained(tmp_path)
+
+    def interrupted(*given: Any) -> Any:
+        if given[-1] == 1 + slate.ROWS:
+            monkeypatch.setattr(slate, "_batches", told)
+            raise KeyboardInterrupt
+        return told(*given)
+
+    monkeypatch.setattr(slate, "_batches", interrupted)
+    with contextlib.suppress(KeyboardInterrupt), one.capture as capture:
+        for _ in capture.epochs(1):
+            for number in capture.batches(range(100)):
+                one.step(float(number))
+    assert batches(tmp_path) == [*(f"training/1/{b}" for b in range(1, 66)), "training/1"]
+    with provml.open(tmp_path) as store:
+        assert training(store) == [("FAILED", "KeyboardInterrupt")]
+
+
+def test_what_a_signals_handler_measures_as_the_slate_is_full_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told, one = slate._batches, Trained(tmp_path)
+
+    def meanwhile(*given: Any) -> Any:
+        if given[-1] == 1 + slate.ROWS:
+            one.capture.measured(loss=7.0)
+        return told(*given)
+
+    monkeypatch.setattr(slate, "_batches", meanwhile)
+    with one.capture as capture:
+        for _ in capture.epochs(1):
+            for _ in capture.batches(range(100)):
+                one.step(1.0)
+    assert one.capture.run.faults == 0
+    (journal,) = tmp_path.glob("runs/*/main.jsonl")
+    values = [what.values["loss"] for what in told_in(journal) if isinstance(what, Measured)]
+    assert sorted(values) == [*[1.0] * 100, 107 / 101, 7.0]
 
 
 # ---- measures
