@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from provml.content import measures
 from provml.event import Batch, Measured
-from provml.slate import ENDED, LAST, SECONDS, WIDTH
+from provml.slate import ENDED, SECONDS, TOLD, VALUES
 
 if TYPE_CHECKING:
     from provml.recorder import Recorder
@@ -41,9 +41,19 @@ class BatchNow:
     def measured(self, /, **values: Any) -> None:
         """Measures of this batch."""
         slate = self.slate
-        if slate is None or slate.now is not self or not slate.measured(values):
-            for error in self.take(values)[1]:
-                self.run.fault(error)
+        if slate is not None and slate.now is self:
+            try:  # as a rule it is one number, which is said with every batch, and so in as few steps as there may be
+                if not slate.told and len(values) == 1 and type(value := values.get(slate.only)) is float:
+                    row, view = slate.row, slate.view
+                    view[row + VALUES] = value
+                    view[row + TOLD] = slate.told = 1
+                    return
+            except IndexError:  # no row: a signal's handler measures, as rows are told
+                pass
+            if slate.measured(values):
+                return
+        for error in self.take(values)[1]:
+            self.run.fault(error)
 
     def take(self, values: dict[str, Any]) -> tuple[bool, list[Exception]]:
         """Measures that the slate cannot take as they are; whether it could when they were made plain, and what is
@@ -125,7 +135,11 @@ class Batched:
             except GeneratorExit:
                 self._left, self._left_at = batch, perf_counter()
                 raise
-            batch.done()
+            if slate is not None and slate.now is batch and not batch.closed:  # as `done` does it
+                batch.closed = True
+                slate.end(batch._began)
+            else:
+                batch.done()
         if slate is not None:
             self.free()
 
@@ -175,7 +189,7 @@ def handed(loader: Iterable[Any], to: Handed) -> Iterator[Any]:
         return
     batch: BatchNow | None = None
     slate: Slate | None = None
-    index, clock, last = 0, perf_counter, LAST
+    index, clock, seconds, end = 0, perf_counter, SECONDS, ENDED
     try:
         for data in loader:
             if slate is not None and batch is not None and slate.now is batch:  # and so its epoch goes on
@@ -203,10 +217,10 @@ def handed(loader: Iterable[Any], to: Handed) -> Iterator[Any]:
                 raise
             if slate is not None and slate.now is batch:  # as in `Slate.end`, but that it stays the one that is now
                 ended, row, view = clock(), slate.row, slate.view
-                view[row + SECONDS] = ended - batch._began
-                view[row + ENDED] = ended + slate.lag
-                slate.row, slate.told = row + WIDTH, 0
-                if ended > slate.due or row == last:
+                view[row + seconds] = ended - batch._began
+                view[row + end] = ended + slate.lag
+                slate.row, slate.told = row + slate.width, 0
+                if ended > slate.due or row == slate.last:
                     slate.turn()
             elif to.epoch is batch._section:  # after its epoch nothing is told of it
                 batch.done()

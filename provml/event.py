@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-VERSION = 2
-"""2 has `Batches`."""
+VERSION = 3
+"""2 has `Batches`; 3 has slates whose rows are as wide as their measures."""
 
 Value = bool | int | float | str | list[str]
 Values = dict[str, Value]

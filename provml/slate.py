@@ -28,14 +28,13 @@ HEAD = 256
 """So many numbers come before the rows: how often the slate was begun anew (0: it is just being), how many rows were
 told before these, the length of a text, and the text: whose batches they are and what of them was measured."""
 TEXT = 3
-WIDTH = 12
 INDEX, ENDED, SECONDS, TOLD, VALUES = range(5)
 """The columns of a row. Bits of `TOLD` say which of the values after it were measured, and which of them are whole."""
-MOST = WIDTH - VALUES
+MOST = 8
+"""So many measures a row has room for; it is as wide as those that there are."""
+WIDEST = VALUES + MOST
 WHOLE = 1 << MOST
-ROWS = 64
-END = HEAD + ROWS * WIDTH
-LAST = END - WIDTH
+END = HEAD + 64 * WIDEST
 BYTES = 8
 BLANK = memoryview(bytes(END * BYTES))
 LARGEST = 2**53
@@ -45,10 +44,11 @@ FOLD_SECONDS = 1.0
 
 
 class Head(msgspec.Struct):
-    """Whose batches stand on a slate, and what of them was measured."""
+    """Whose batches stand on a slate, what of them was measured, and how many numbers a row has."""
 
     at: str
     names: list[str]
+    width: int = WIDEST
 
 
 class Holder(Protocol):
@@ -79,22 +79,25 @@ class Slate:
     """
 
     __slots__ = (
-        "_all", "_before", "_begun", "_folded", "_map", "_new", "_sink", "_tell", "_tells", "_thread",
-        "at", "due", "lag", "names", "now", "owner", "path", "row", "told", "view",
+        "_before", "_begun", "_folded", "_map", "_new", "_sink", "_tell", "_tells", "_thread", "_whole",
+        "at", "due", "lag", "last", "names", "now", "only", "owner", "path", "row", "told", "view", "width",
     )  # fmt: skip
 
     def __init__(self, sink: MappedFile, tell: Callable[[event.Event], bool]) -> None:
         self.at = ""
         self.owner: Holder | None = None
         self.now: Now | None = None
-        self.row = HEAD
+        self.row = self.last = HEAD
+        self.width = VALUES
         self.told = 0
         self.names: dict[str, int] = {}
+        self.only: Any = None
+        """The name of the measure where there is just one, else none that a measure can have."""
         self.due = self.lag = 0.0
         self.path = beside(sink.path)
         self._sink, self._tell, self._tells = sink, tell, False
         self._new: list[str] = []
-        self._all = self._before = self._begun = self._thread = 0
+        self._before = self._begun = self._thread = 0
         self._folded = HEAD
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
@@ -105,7 +108,7 @@ class Slate:
             raise
         finally:
             os.close(file)
-        self.view = memoryview(self._map).cast("d")
+        self._whole = self.view = memoryview(self._map).cast("d")
 
     def claim(self, owner: Holder) -> bool:
         """Have it for the batches of a section, though another one of this thread has it; whether it could be had."""
@@ -122,22 +125,25 @@ class Slate:
     def _start(self) -> bool:
         """Begin with no rows, when all were told; whether that was possible."""
         names = [*self.names, *self._new][:MOST]
-        self._new = []
+        width, self._new = VALUES + len(names), []
         try:
-            head = msgspec.json.encode(Head(self.at, names))
+            head = msgspec.json.encode(Head(self.at, names, width))
         except UnicodeEncodeError:
             return False
-        if len(head) > (HEAD - TEXT) * BYTES:
+        size = len(head)
+        if size > (HEAD - TEXT) * BYTES:
             return False
-        view, used = self.view, min(self.row + WIDTH, END) * BYTES
+        numbers, only = dict(zip(names, range(MOST), strict=False)), names[0] if width == VALUES + 1 else None
+        used, room = min(self.row + self.width, END) * BYTES, (END - HEAD) // width * width
+        view, before = self._whole, self._before + (self._folded - HEAD) // self.width
+        # nothing is called from here on, so no signal comes in between
         view[0] = 0.0  # what is written now does not count before all of it is
         self._map[HEAD * BYTES : used] = BLANK[HEAD * BYTES : used]
-        self._before += (self._folded - HEAD) // WIDTH
-        self.names = {name: number for number, name in enumerate(names)}
-        self._all = (1 << len(names)) - 1
-        self._folded = self.row = HEAD
-        view[1], view[2] = self._before, len(head)
-        self._map[TEXT * BYTES : TEXT * BYTES + len(head)] = head
+        view[1], view[2] = before, size
+        self._map[TEXT * BYTES : TEXT * BYTES + size] = head
+        self._before, self._folded, self.row, self.last = before, HEAD, HEAD, HEAD + room - width
+        self.names, self.only, self.width = numbers, only, width
+        self.view = view[: HEAD + room]  # there is nothing after the last row
         self._begun += 1
         view[0] = self._begun
         self._set_clock()
@@ -154,42 +160,19 @@ class Slate:
     @property
     def has_begun(self) -> bool:
         """Whether the batch that is now has begun."""
-        return self.row < END and self.view[self.row] != 0.0
+        return self.row <= self.last and self.view[self.row] != 0.0
 
     def begin(self, batch: Now, index: int) -> None:
         """A batch begins, and is now, if none is."""
-        if self.now is None and self.row < END and 0 < index <= LARGEST:
+        if self.now is None and self.row <= self.last and 0 < index <= LARGEST:
             self.view[self.row] = index
             self.now = batch
 
     def measured(self, values: Mapping[str, Any], tensor: Any = None) -> bool:
-        """Take measures of it down; whether all of them could be. A tensor is what `tolist` makes of it.
-
-        As a rule all that are known are told at once, as floats: then there is no need to look at each.
-        """
-        names = self.names
-        if self.told == 0 and len(values) == len(names):
-            view, row = self.view, self.row
-            at = row + VALUES
-            try:
-                for name in names:
-                    value = values[name]
-                    if type(value) is tensor:
-                        value = value.tolist()
-                    if type(value) is not float:
-                        break
-                    view[at] = value
-                    at += 1
-                else:
-                    view[row + TOLD] = self.told = self._all
-                    return True
-            except (KeyError, IndexError):
-                pass
-        return self.row < END and self._some_measured(values, tensor)  # no row: a signal's handler, as rows are told
-
-    def _some_measured(self, values: Mapping[str, Any], tensor: Any) -> bool:
-        """The same for any measures."""
+        """Take measures of it down; whether all of them could be. A tensor is what `tolist` makes of it."""
         view, names, row, told = self.view, self.names, self.row, self.told
+        if row > self.last:  # a signal's handler measures, as rows are told
+            return False
         for name, value in values.items():
             if name not in names:
                 if len(names) < MOST:
@@ -216,17 +199,17 @@ class Slate:
         ended, row, view = perf_counter() - ago, self.row, self.view
         view[row + SECONDS] = ended - began
         view[row + ENDED] = ended + self.lag
-        self.row, self.now, self.told = row + WIDTH, None, 0
-        if ended > self.due or row == LAST:
+        self.row, self.now, self.told = row + self.width, None, 0
+        if ended > self.due or row == self.last:
             self.turn()
 
     def turn(self) -> None:
         """There is no room for another row, or it is time to tell those that there are; the last has just ended."""
         before = self.lag
         self._set_clock()  # the clock of the day may have been set in a batch that took long
-        self.view[self.row - WIDTH + ENDED] += self.lag - before
+        self.view[self.row - self.width + ENDED] += self.lag - before
         self.fold()
-        if (self.row == END or self._new) and not self._start():
+        if (self.row > self.last or self._new) and not self._start():
             self.free()
 
     # ---- telling
@@ -244,8 +227,8 @@ class Slate:
             self._folded, self._tells = last, True  # at once, for a signal's handler may come here as well
             self._set_clock()
             if first < last:
-                rows = memoryview(self.view[first:last].tobytes()).cast("d")
-                what = _batches(self.at, [*self.names], rows, self._before + (last - HEAD) // WIDTH)
+                rows, told = self.view[first:last].tolist(), self._before + (last - HEAD) // self.width
+                what = _batches(self.at, [*self.names], rows, self.width, told)
                 if self._tell(what):
                     self._add(what.values)
                 else:
@@ -269,9 +252,9 @@ class Slate:
     def _spill(self) -> None:
         """Tell what was measured of the batch that has not ended, after all others were told."""
         row = self.row
-        if self.now is None or row == END:
+        if self.now is None or row > self.last:
             return
-        numbers = self.view[row : row + WIDTH].tolist()
+        numbers = self.view[row : row + self.width].tolist()
         if numbers[TOLD]:
             self._tells, written = True, self._sink.end
             try:
@@ -312,7 +295,7 @@ class Slate:
         self.owner, self.now, self.told, self._thread = None, None, 0, 0
         self._tell = lambda what: True
         self._map = bytearray(END * BYTES)  # for a thread that is in the middle of a row
-        self.view = memoryview(self._map).cast("d")
+        self._whole = self.view = memoryview(self._map).cast("d")
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """A copy of what has it has none."""
@@ -341,48 +324,44 @@ def unwritten(held: bytes, told: int, *, is_over: bool) -> list[bytes]:
     has not ended is told as far as it is known where its writer `is_over`, and else not yet.
     """
     try:
-        view = memoryview(held).cast("d")
-        before, length = int(view[1]), int(view[2])
+        numbers = memoryview(held).cast("d").tolist()
+        before, length = int(numbers[1]), int(numbers[2])
         head = msgspec.json.decode(held[TEXT * BYTES :][:length], type=Head)
-        rows = view[HEAD:END]
-        ends = rows[ENDED::WIDTH].tolist()
-    except (ValueError, OverflowError, IndexError, TypeError, msgspec.MsgspecError):  # none, or damaged
+        width, rows = head.width, numbers[HEAD:END]
+        rows = rows[: len(rows) // width * width]
+        ends = rows[ENDED::width]
+    except (ValueError, OverflowError, IndexError, TypeError, ZeroDivisionError, msgspec.MsgspecError):  # none, damaged
         return []
-    if not view[0] or before > told:  # what comes before these is in the journal by now
-        return []
-    ended = next((number for number, end in enumerate(ends) if not end), len(ends)) * WIDTH
-    first = (told - before) * WIDTH
+    if not numbers[0] or before > told or width < VALUES + len(head.names):
+        return []  # what comes before these is in the journal by now
+    ended = next((number for number, end in enumerate(ends) if not end), len(ends)) * width
+    first = (told - before) * width
     missing: list[event.Event] = []
     if first < ended:
-        missing.append(_batches(head.at, head.names, rows[first:ended], before + ended // WIDTH))
+        missing.append(_batches(head.at, head.names, rows[first:ended], width, before + ended // width))
     if is_over and first <= ended < len(rows) and rows[ended + TOLD] and rows[ended]:  # else it has not begun
-        row = rows[ended : ended + WIDTH].tolist()
+        row = rows[ended : ended + width]
         missing.append(_measured(f"{head.at}/{int(row[INDEX])}", head.names, row))
     return [event.encode(what)[:-1] for what in missing]
 
 
-def _batches(at: str, names: list[str], rows: memoryview[float], told: int) -> Batches:
+def _batches(at: str, names: list[str], rows: list[Any], width: int, told: int) -> Batches:
     """Rows as an event."""
-    told_of = _column(rows, TOLD)
+    told_of = rows[TOLD::width]
     bits, is_even = int(told_of[0]), told_of.count(told_of[0]) == len(told_of)
     values: dict[str, list[Value | None]] = {}
     for number, name in enumerate(names):
         if is_even and not bits & (1 << number):
             continue
-        column = _column(rows, VALUES + number)
+        column = rows[VALUES + number :: width]
         if is_even and not bits & (WHOLE << number) and isfinite(sum(column)):
-            values[name] = column  # type: ignore[assignment]  # which holds floats alone, as it may
+            values[name] = column
             continue
         mixed = [_value(value, int(one), number) for value, one in zip(column, told_of, strict=True)]
         if any(value is not None for value in mixed):
             values[name] = mixed
-    index = [*map(int, _column(rows, INDEX))]
-    return Batches(at, index, _column(rows, ENDED), _column(rows, SECONDS), values, told)
-
-
-def _column(rows: memoryview[float], number: int) -> list[float]:
-    """One column of some rows."""
-    return rows[number::WIDTH].tolist()  # type: ignore[return-value]  # typeshed knows views of bytes only
+    index = [*map(int, rows[INDEX::width])]
+    return Batches(at, index, rows[ENDED::width], rows[SECONDS::width], values, told)
 
 
 def _measured(at: str, names: list[str], row: Sequence[float]) -> Measured:

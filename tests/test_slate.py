@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -131,7 +132,7 @@ def test_batches_are_told_together(run: Recorder):
             for batch in epoch.batches(range(200)):
                 batch.measured(loss=batch.index / 7)
     together = lines(Batches)
-    assert [len(what.index) for what in together] == [1, 64, 64, 64, 7, 64, 64, 64, 8]
+    assert [len(what.index) for what in together] == [1, 153, 46, 153, 47]
     assert [what.told for what in together][-1] == 400
     assert [what.at for what in said(Batch)] == [f"training/{e}/{b}" for e in (1, 2) for b in range(1, 201)]
     assert [what.values["loss"] for what in said(Measured)] == [b / 7 for _ in (1, 2) for b in range(1, 201)]
@@ -370,6 +371,41 @@ def test_a_slate_that_is_damaged_breaks_no_reading(damage: bytes, at: int):
                 assert all(event.each(event.decode(line)))
 
 
+def test_rows_of_one_width_for_all_as_slates_had_them_before_are_read(tmp_path: Path):
+    head = b'{"at":"training/1","names":["loss"]}'
+    numbers = [0.0] * slate.END
+    numbers[:3] = 1.0, 0.0, float(len(head))
+    for row in range(3):
+        at = slate.HEAD + row * 12
+        numbers[at : at + 5] = row + 1.0, 1.7e9 + row if row < 2 else 0.0, 0.25, 1.0, row / 4
+    held = bytearray(struct.pack(f"{slate.END}d", *numbers))
+    held[slate.TEXT * 8 : slate.TEXT * 8 + len(head)] = head
+    told = [event.decode(line) for line in slate.unwritten(bytes(held), 0, is_over=True)]
+    assert told == [
+        Batches("training/1", [1, 2], [1.7e9, 1.7e9 + 1], [0.25, 0.25], {"loss": [0.0, 0.25]}, 2),
+        Measured("training/1/3", {"loss": 0.5}),
+    ]
+
+
+@pytest.mark.parametrize("width", [-5, 0, 1, 4, 10**6, 2.5, None])
+def test_rows_of_a_width_that_cannot_be_are_none(width: Any):
+    head = msgspec.json.encode({"at": "training/1", "names": ["loss"], "width": width})
+    held = bytearray(struct.pack(f"{slate.END}d", 1.0, 0.0, len(head), *[1.0] * (slate.END - 3)))
+    held[slate.TEXT * 8 : slate.TEXT * 8 + len(head)] = head
+    assert slate.unwritten(bytes(held), 0, is_over=True) == []
+
+
+@pytest.mark.parametrize("measures", range(1, 9))
+def test_as_many_batches_stand_on_a_slate_as_there_is_room_for(run: Recorder, measures: int):
+    with run.training() as training:
+        for batch in training.epoch(1).batches(range(400)):
+            batch.measured(**{f"m{number}": batch.index + number / 8 for number in range(measures)})
+    rows = (slate.END - slate.HEAD) // (slate.VALUES + measures)
+    assert {len(what.index) for what in lines(Batches)[1:-1]} == {rows}
+    told = [what.values for what in said(Measured)]
+    assert told == [{f"m{number}": index + number / 8 for number in range(measures)} for index in range(1, 401)]
+
+
 # ---- forks and faults
 
 
@@ -472,7 +508,7 @@ def test_rows_that_could_not_be_told_hide_none_of_those_after_them(monkeypatch: 
     append = MappedFile.append
 
     def full(self: MappedFile, line: bytes, last: bool = False) -> None:
-        if b'"told":65' in line:
+        if b'"told":154' in line:
             raise OSError(28, "No space left on device")
         append(self, line, last)
 
@@ -480,10 +516,10 @@ def test_rows_that_could_not_be_told_hide_none_of_those_after_them(monkeypatch: 
     run = provml.record("x", run="r", capture_environment=False)
     for batch in run.training().epoch(1).batches(range(200)):
         batch.measured(loss=1.0)
-        if batch.index == 120:
+        if batch.index == 190:
             break
     assert run.faults == 1
-    assert [what.at for what in said(Batch)] == [f"training/1/{n}" for n in (1, *range(66, 120))]
+    assert [what.at for what in said(Batch)] == [f"training/1/{n}" for n in (1, *range(155, 190))]
     run.finish()
 
 

@@ -37,6 +37,10 @@ class Loop:
                 break
             runs = runs.f_back
 
+    def is_at(self, frame: FrameType) -> bool:
+        """Whether it takes a turn just where it took its last, with nothing in between but the user's own loop."""
+        return len(self._turns) == 1 and self._turns.get((id(frame), frame.f_code)) == frame.f_lasti
+
     def leave(self, frame: FrameType | None) -> None:
         """It was left, at what its frames are at now."""
         self._left_from = instructions(frame)

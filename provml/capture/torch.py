@@ -21,6 +21,7 @@ from provml.capture.section import Section
 from provml.content import Data
 from provml.errors import MissingPart, WrongType
 from provml.sections import Epoch, Stage
+from provml.slate import TOLD, VALUES
 
 try:
     import torch
@@ -39,6 +40,7 @@ class Capture(Optimizing):
     its own takes the settings of `provml.record`.
     """
 
+    __slots__ = ("_only", "batch")  # asked with every batch, and found sooner here than in a large dictionary
     usual_watch = "batch"
 
     def __init__(
@@ -64,6 +66,7 @@ class Capture(Optimizing):
             _has("named_modules", "network", network, "a torch.nn.Module", "The network comes before the optimizer.")
         if scaler is not None:
             _has("get_scale", "scaler", scaler, "a torch.amp.GradScaler", "Leave it out where there is none.")
+        self._only = None
         super().__init__(name, **settings)
         self.network = network
         self._loss = loss
@@ -76,7 +79,7 @@ class Capture(Optimizing):
         self._thread = 0
         self._sums: dict[str, list[float]] = {}
         self._now: Section | None = None
-        self._handles = [one.register_step_pre_hook(self._on_step) for one in self.optimizers.values()]
+        self._handles = [one.register_step_post_hook(self._on_step) for one in self.optimizers.values()]
 
     def done(self, *, error: BaseException | None = None) -> None:
         """End and save what waits for an end; the optimizers are as they were."""
@@ -100,8 +103,13 @@ class Capture(Optimizing):
         self._settle(sys.exc_info()[1])
         self._begin(planned)
         self._planned = planned
+        loop: Loop | None = None
         for index, _ in enumerate(items, first):
-            self._loop = loop = Loop(sys._getframe(1))
+            frame = sys._getframe(1)
+            if loop is None or not loop.is_at(frame):
+                loop = Loop(frame)
+            self._loop = loop
+            del frame
             self._expect(index)
             self._sums = {}
             self._now = Section(self.run, self.open_epoch, index, lambda: self.data("validation"))
@@ -138,15 +146,31 @@ class Capture(Optimizing):
         if batch is None:
             self._measured(values)
             return
-        try:  # said with every batch, so in as few steps as there may be
-            slate = batch.slate
-            if slate is None or slate.now is not batch or not slate.measured(values, TENSOR):
-                is_held, wrong = batch.take(values)
-                if not is_held:
-                    self._add(values)
-                for error in wrong:
-                    self.run.fault(error)
-        except Exception as error:
+        slate = batch.slate
+        try:  # as a rule it is one number, which is said with every batch, and so in as few steps as there may be
+            if slate is not None and slate.now is batch and not slate.told and len(values) == 1:
+                value: Any = values.get(slate.only)
+                if type(value) is TENSOR:
+                    value = value.tolist()
+                if type(value) is float:
+                    row, view = slate.row, slate.view
+                    view[row + VALUES] = value
+                    view[row + TOLD] = slate.told = 1
+                    return
+        except Exception:  # no row: a signal's handler, as rows are told; or no number, which is told below
+            pass
+        self._batch_measured(batch, values)
+
+    @hook
+    def _batch_measured(self, batch: BatchNow, values: dict[str, Any]) -> None:
+        """Any measures of a batch."""
+        slate = batch.slate
+        if slate is not None and slate.now is batch and slate.measured(values, TENSOR):
+            return
+        is_held, wrong = batch.take(values)
+        if not is_held:
+            self._add(values)
+        for error in wrong:
             self.run.fault(error)
 
     def _add(self, values: Mapping[str, Any]) -> None:
@@ -273,7 +297,19 @@ class Capture(Optimizing):
     @hook
     def _fail(self, error: BaseException) -> None:
         self._left, self._sums, self._now = None, {}, None
+        if self._is_of_step(error):
+            self._look_at_step()
         self.end_training(error=error)
+
+    def _is_of_step(self, error: BaseException) -> bool:
+        """Whether an error came from within an optimizer's step, which is seen only when it is over."""
+        trace = error.__traceback__
+        while trace is not None:
+            held = trace.tb_frame.f_locals.get("self")
+            if any(held is one for one in self.optimizers.values()):
+                return True
+            trace = trace.tb_next
+        return False
 
     @hook
     def _stop(self) -> None:
@@ -317,7 +353,7 @@ class Capture(Optimizing):
         return self.network if self.network is not None else next(iter(self.optimizers.values()), None)
 
     def _on_step(self, optimizer: Any, given: Any, named: Any) -> None:
-        """Before an optimizer's step: what it is about to use is in force."""
+        """After an optimizer's step: what it used is in force. Before it, all that is asked here would take longer."""
         only = self._only
         try:
             if only is not None:  # as in `moved`, in as few steps as there may be

@@ -495,8 +495,8 @@ def test_the_optimizer_is_as_it_was_when_the_capture_has_ended(tmp_path: Path):
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     before = set(vars(optimizer)), str(optimizer.state_dict())
     with Capture("digits", network, optimizer, home=tmp_path, strict=True):
-        assert optimizer._optimizer_step_pre_hooks
-    assert not optimizer._optimizer_step_pre_hooks
+        assert optimizer._optimizer_step_post_hooks
+    assert not optimizer._optimizer_step_post_hooks
     assert (set(vars(optimizer)), str(optimizer.state_dict())) == before
 
 

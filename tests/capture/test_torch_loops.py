@@ -15,7 +15,7 @@ from journals import told_in
 import provml
 from capture.contract import Boom, adaptations, ask, by_epoch, judged, models_of
 from provml import slate
-from provml.event import Batch, Done, Measured
+from provml.event import Adapted, Batch, Done, Measured
 from provml.validation import validate
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
@@ -428,11 +428,15 @@ def test_what_a_loader_measures_is_of_a_batch_that_there_is(tmp_path: Path, tell
     conforms(tmp_path)
 
 
+ROWS = (slate.END - slate.HEAD) // (slate.VALUES + 1)
+"""So many batches with one measure have room on a slate."""
+
+
 def test_an_interrupt_when_the_slate_is_full_ends_the_run_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     told, one = slate._batches, Trained(tmp_path)
 
     def interrupted(*given: Any) -> Any:
-        if given[-1] == 1 + slate.ROWS:
+        if given[-1] == 1 + ROWS:
             monkeypatch.setattr(slate, "_batches", told)
             raise KeyboardInterrupt
         return told(*given)
@@ -440,9 +444,9 @@ def test_an_interrupt_when_the_slate_is_full_ends_the_run_as_one(tmp_path: Path,
     monkeypatch.setattr(slate, "_batches", interrupted)
     with contextlib.suppress(KeyboardInterrupt), one.capture as capture:
         for _ in capture.epochs(1):
-            for number in capture.batches(range(100)):
+            for number in capture.batches(range(2 * ROWS)):
                 one.step(float(number))
-    assert batches(tmp_path) == [*(f"training/1/{b}" for b in range(1, 66)), "training/1"]
+    assert batches(tmp_path) == [*(f"training/1/{b}" for b in range(1, ROWS + 2)), "training/1"]
     with provml.open(tmp_path) as store:
         assert training(store) == [("FAILED", "KeyboardInterrupt")]
 
@@ -453,19 +457,43 @@ def test_what_a_signals_handler_measures_as_the_slate_is_full_is_no_fault(
     told, one = slate._batches, Trained(tmp_path)
 
     def meanwhile(*given: Any) -> Any:
-        if given[-1] == 1 + slate.ROWS:
+        if given[-1] == 1 + ROWS:
             one.capture.measured(loss=7.0)
         return told(*given)
 
     monkeypatch.setattr(slate, "_batches", meanwhile)
     with one.capture as capture:
         for _ in capture.epochs(1):
-            for _ in capture.batches(range(100)):
+            for _ in capture.batches(range(ROWS + 36)):
                 one.step(1.0)
     assert one.capture.run.faults == 0
     (journal,) = tmp_path.glob("runs/*/main.jsonl")
     values = [what.values["loss"] for what in told_in(journal) if isinstance(what, Measured)]
-    assert sorted(values) == [*[1.0] * 100, 107 / 101, 7.0]
+    assert sorted(values) == [*[1.0] * (ROWS + 36), (ROWS + 43) / (ROWS + 37), 7.0]
+
+
+@pytest.mark.parametrize("fails_at", [1, 2, 3, 4])
+def test_an_epoch_whose_step_fails_is_told_with_the_rate_of_that_step(tmp_path: Path, fails_at: int):
+    one, steps = Trained(tmp_path), 0
+
+    def forward() -> Any:
+        assert steps < fails_at, "no"
+        return None
+
+    with contextlib.suppress(AssertionError), one.capture as capture:
+        for _ in capture.epochs(2):
+            for _ in range(2):
+                steps += 1
+                if steps == fails_at:
+                    one.optimizer.param_groups[0]["lr"] = 0.05
+                one.optimizer.step(forward)
+    (journal,) = tmp_path.glob("runs/*/main.jsonl")
+    told = told_in(journal)
+    last = (fails_at + 1) // 2
+    ended = [(what.at, what.status) for what in told if isinstance(what, Done) and "/" in what.at]
+    assert ended == [*[("training/1", "FINISHED")] * (last - 1), (f"training/{last}", "FAILED")]
+    (adapted,) = (what for what in told if isinstance(what, Adapted))
+    assert (adapted.at, adapted.values) == (f"training/{last}", {"learning_rate": 0.05})
 
 
 # ---- measures
