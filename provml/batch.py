@@ -93,6 +93,8 @@ class Handed(Protocol):
 
     run: Recorder
     batch: BatchNow | None
+    slate: Slate | None
+    """Where its row is, if it has one: there it is the one that is now."""
 
     @property
     def epoch(self) -> Batched | None:
@@ -196,7 +198,7 @@ def handed(loader: Iterable[Any], to: Handed) -> Iterator[Any]:
                 batch.index = index = index + 1
                 slate.view[slate.row] = index
                 batch._began = clock()
-                to.batch = batch  # another loop may have had its turn meanwhile
+                to.batch, to.slate = batch, slate  # another loop may have had its turn meanwhile
             else:
                 section = batch._section if batch is not None else None
                 if section is None or to.epoch is not section:
@@ -207,6 +209,7 @@ def handed(loader: Iterable[Any], to: Handed) -> Iterator[Any]:
                     section._settle()
                 index += 1
                 to.batch = batch = section.batch(index)
+                to.slate = batch.slate
                 slate = batch.slate if section._every == 1 else None
             try:
                 yield data

@@ -21,7 +21,7 @@ from provml.capture.section import Section
 from provml.content import Data
 from provml.errors import MissingPart, WrongType
 from provml.sections import Epoch, Stage
-from provml.slate import TOLD, VALUES
+from provml.slate import TOLD, VALUES, Slate
 
 try:
     import torch
@@ -40,7 +40,7 @@ class Capture(Optimizing):
     its own takes the settings of `provml.record`.
     """
 
-    __slots__ = ("_only", "batch")  # asked with every batch, and found sooner here than in a large dictionary
+    __slots__ = ("_only", "batch", "slate")  # asked with every batch, and found sooner here than in a large dictionary
     usual_watch = "batch"
 
     def __init__(
@@ -67,6 +67,7 @@ class Capture(Optimizing):
         if scaler is not None:
             _has("get_scale", "scaler", scaler, "a torch.amp.GradScaler", "Leave it out where there is none.")
         self._only = None
+        self.slate: Slate | None = None
         super().__init__(name, **settings)
         self.network = network
         self._loss = loss
@@ -146,7 +147,7 @@ class Capture(Optimizing):
         if batch is None:
             self._measured(values)
             return
-        slate = batch.slate
+        slate = self.slate
         try:  # as a rule it is one number, which is said with every batch, and so in as few steps as there may be
             if slate is not None and slate.now is batch and not slate.told and len(values) == 1:
                 value: Any = values.get(slate.only)
