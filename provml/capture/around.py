@@ -19,11 +19,12 @@ TOLD = ("validation_split", "initial_epoch", "class_weight")
 """Arguments of `fit` that are told as they are."""
 
 
-def around(model: Any, fitted: Any = None) -> tuple[list[Any], dict[str, dict[str, Any]]]:
+def around(capture: Any, model: Any, fitted: Any = None) -> tuple[list[Any], dict[str, dict[str, Any]]]:
     """The callbacks beside a hook, and what `fit` and `evaluate` of this model were given, as their callers hold them.
 
     "callback" is among those where `evaluate` was called by a callback inside `fit`, which may be of another model.
     Keras tells a callback none of it. The frames are only read; what is not found there is not recorded.
+    A capture that stands in a list of callbacks twice would be told everything twice: it stays there once.
     """
     beside: list[Any] = []
     calls: dict[str, dict[str, Any]] = {}
@@ -36,6 +37,7 @@ def around(model: Any, fitted: Any = None) -> tuple[list[Any], dict[str, dict[st
         held = frame.f_locals
         caller = held.get("self")
         if isinstance(caller, keras.callbacks.CallbackList):
+            _stands_once(capture, caller.callbacks)
             beside = list(caller.callbacks)
             if "evaluate" in calls:
                 between = True
@@ -44,6 +46,13 @@ def around(model: Any, fitted: Any = None) -> tuple[list[Any], dict[str, dict[st
                 calls.setdefault("callback", {})
             calls.setdefault(frame.f_code.co_name, dict(held))
     return beside, calls
+
+
+def _stands_once(capture: Any, callbacks: list[Any]) -> None:
+    """Take the others of the same capture from the list that Keras has made of the user's."""
+    places = [at for at, one in enumerate(callbacks) if one is capture]
+    for at in reversed(places[1:]):
+        del callbacks[at]
 
 
 def arguments(fit: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from provml.capture import facts, layer
 from provml.capture.recording import BY_HAND, Recording, Technique, hook
-from provml.capture.watch import as_written
 from provml.content import Data
 from provml.errors import MissingPart, WrongValue
 from provml.sections import Epoch
@@ -18,15 +17,12 @@ from provml.sections import Epoch
 try:
     import keras
 
-    from provml.capture import mover
+    from provml.capture import compiled, mover
     from provml.capture.around import arguments, around, batch_size, files, mark_of
 except ImportError as error:
     raise MissingPart("keras", "keras") from error
 
 RATE = mover.RATE
-SAME = {"initial_scale": "loss_scale"}
-"""Keras's names of hyperparameters, where ours differ."""
-PLAIN = (bool, int, float, str)
 CLOCK_NS = 20_000_000
 """How much a file system's clock may be behind."""
 ENDINGS = (".keras", ".h5", ".hdf5")
@@ -76,18 +72,18 @@ class Capture(Recording, keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._save()
-        self._beside, calls = around(self._model)
+        self._beside, calls = around(self, self._model)
         self._begin_fit(calls.get("fit", {}))
 
     @hook
     def _begin_fit(self, fit: dict[str, Any]) -> None:
         model = self._fitted = self.model
-        optimizer = type(_inner(model.optimizer)).__name__
+        optimizer = type(compiled.inner(model.optimizer)).__name__
         self._planned = (self.params or {}).get("epochs")
         self._mover = mover.Mover(self._beside, self, self._rates())
-        values = {"optimizer": optimizer, **self.now(), **_schedule(model.optimizer)}
-        values |= {"loss": _named(model.loss), "epochs": self._planned}
-        values |= {"loss_weights": _loss_weights(model), "steps_per_epoch": (self.params or {}).get("steps")}
+        values = {"optimizer": optimizer, **self.now(), **compiled.schedule(model.optimizer)}
+        values |= {"loss": compiled.named(model.loss), "epochs": self._planned}
+        values |= {"loss_weights": compiled.loss_weights(model), "steps_per_epoch": (self.params or {}).get("steps")}
         values |= arguments(fit)
         each = getattr(model, "steps_per_execution", 1)
         values |= {"steps_per_execution": each} if each != 1 else {}
@@ -140,8 +136,8 @@ class Capture(Recording, keras.callbacks.Callback):
             self._twin.measured(**{name: value for name, value in more.items() if name not in self._validated})
         section = self.open_epoch()
         self._see(mover.END)
-        is_inside = self._mover is not None and self._mover.is_inside
-        if is_inside and keras.backend.backend() != "torch" and not _schedule(self._trained().optimizer):
+        is_inside = self._mover is not None and self._mover.is_inside and not self._sees_batches
+        if is_inside and not compiled.schedule(self._trained().optimizer):
             self.look()
         self.close_epoch({n: v for n, v in logs.items() if not n.startswith("val_") and not n.startswith(RATE)})
         if section is not None:
@@ -194,7 +190,7 @@ class Capture(Recording, keras.callbacks.Callback):
     # ---- evaluate
 
     def on_test_begin(self, logs: Any = None) -> None:
-        _, calls = around(self._model, self._fitted)
+        _, calls = around(self, self._model, self._fitted)
         if "fit" not in calls:
             self._save()
         self._begin_test(calls)
@@ -239,18 +235,18 @@ class Capture(Recording, keras.callbacks.Callback):
 
     def now(self) -> dict[str, Any]:
         """All hyperparameters of the optimizer, or of several, each under its name."""
-        self._stamps = self._stamped()
         optimizer = self._trained().optimizer
+        self._stamps = self._stamped()
         several = getattr(optimizer, "optimizers", None)
         if several:
-            return {f"{one.name}.{name}": value for one in several for name, value in _settings(one).items()}
-        return _settings(optimizer)
+            return {f"{one.name}.{name}": value for one in several for name, value in compiled.settings(one).items()}
+        return compiled.settings(optimizer)
 
     def technique(self, name: str, old: Any, new: Any) -> Technique:
         """What changed a hyperparameter: the optimizer's own schedule, a callback that is there, or a hand."""
         if name.rpartition(".")[2] != RATE:
             return BY_HAND, {}
-        schedule = _schedule(self._trained().optimizer)
+        schedule = compiled.schedule(self._trained().optimizer)
         if schedule:
             kind = schedule.pop("learning_rate_schedule")
             return kind, {key.removeprefix("learning_rate_schedule."): value for key, value in schedule.items()}
@@ -259,7 +255,7 @@ class Capture(Recording, keras.callbacks.Callback):
             said = {"monitor": one.monitor, "factor": one.factor, "patience": one.patience}
             return type(one).__name__, {**said, "min_delta": one.min_delta, "min_lr": one.min_lr}
         if isinstance(one, keras.callbacks.LearningRateScheduler):
-            return type(one).__name__, {"schedule": _named(one.schedule)}
+            return type(one).__name__, {"schedule": compiled.named(one.schedule)}
         return (BY_HAND if one is None else one), {}
 
     def moved(self) -> bool:
@@ -276,7 +272,8 @@ class Capture(Recording, keras.callbacks.Callback):
         """
         if self._mover is None or not self._mover.in_batch:
             return False
-        is_moved = self._is_set() or (self.watches_batches and not _schedule(self._trained().optimizer))
+        optimizer = self._trained().optimizer
+        is_moved = self._is_set() or (self.watches_batches and not compiled.schedule(optimizer))
         if is_moved:
             self._see(mover.WITHIN)
         return is_moved
@@ -288,10 +285,20 @@ class Capture(Recording, keras.callbacks.Callback):
             one[0] is not other[0] or one[1] != other[1] for one, other in zip(stamps, self._stamps, strict=True)
         )
 
+    @property
+    def _sees_batches(self) -> bool:
+        """Whether a rate that is set inside an epoch is seen there: always on PyTorch, where that costs nothing; on
+        TensorFlow, which takes long to read it, and on JAX if a callback of the user's has a turn with every batch."""
+        return keras.backend.backend() == "torch" or (self._mover is not None and self._mover.with_batches)
+
     def _stamped(self) -> list[tuple[Any, Any]]:
-        """What holds each rate, and how often it was written, where it says so: cheaper than the rate itself."""
-        is_cheap = keras.backend.backend() == "torch"
-        return [mover.stamp(one) for one in mover.optimizers(self._trained())] if is_cheap else []
+        """What holds each rate, and what changes when that is set."""
+        model = self._fitted if self._fitted is not None else self._model
+        if not self._sees_batches:
+            return []
+        if not getattr(model, "_jax_state_synced", True):
+            return self._stamps  # on JAX, only who asks for a callback's model can set it, and that brings it back
+        return [mover.stamp(one) for one in mover.optimizers(model)]
 
     def _see(self, moment: str) -> None:
         if self._mover is not None:
@@ -335,53 +342,6 @@ class Capture(Recording, keras.callbacks.Callback):
             if mark is not None and mark != self._marks.get(path) and mark[0] >= self._since:
                 self._marks[path] = mark
                 self._kept[section.index] = self.kept(section, path, epoch=section.index)
-
-
-def _settings(optimizer: Any) -> dict[str, Any]:
-    """The hyperparameters of an optimizer, with the rate as it is now."""
-    config = dict(optimizer.get_config())
-    config.pop("name", None)
-    inner = _inner(optimizer)
-    values = _settings(inner) if inner is not optimizer else {}
-    plain = {name: value for name, value in config.items() if value is None or isinstance(value, PLAIN)}
-    values |= {SAME.get(name, name): as_written(value) for name, value in plain.items()}
-    if inner is optimizer:
-        values[RATE] = mover.rate(optimizer)
-    return values
-
-
-def _inner(optimizer: Any) -> Any:
-    """The optimizer that does the work: one that scales the loss for mixed precision holds another."""
-    return getattr(optimizer, "inner_optimizer", None) or optimizer
-
-
-def _schedule(optimizer: Any) -> dict[str, Any]:
-    """The schedule that is an optimizer's learning rate, and its parameters; nothing where the rate is a number."""
-    held = _inner(optimizer).get_config().get(RATE)
-    if not isinstance(held, dict) or "class_name" not in held:
-        return {}
-    config = held.get("config")
-    config = config if isinstance(config, dict) else {}
-    plain = {name: value for name, value in config.items() if isinstance(value, (bool, int, float)) and name != "name"}
-    head = f"{RATE}_schedule"
-    return {head: held["class_name"], **{f"{head}.{name}": as_written(value) for name, value in plain.items()}}
-
-
-def _loss_weights(model: Any) -> Any:
-    """The weights of several losses, as `compile` was given them: Keras keeps them with the losses."""
-    held = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
-    return dict(held) if isinstance(held, dict) else list(held) if isinstance(held, (list, tuple)) else held
-
-
-def _named(one: Any) -> str | None:
-    """A loss or a schedule by its name."""
-    if one is None or isinstance(one, str):
-        return one
-    if isinstance(one, dict):
-        return ", ".join(f"{key}: {_named(value)}" for key, value in one.items())
-    if isinstance(one, (list, tuple)):
-        return ", ".join(str(_named(value)) for value in one)
-    return getattr(one, "__name__", None) or getattr(one, "name", None) or type(one).__name__
 
 
 def _is_finite(value: Any) -> bool:

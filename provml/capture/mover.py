@@ -14,7 +14,9 @@ BATCH, WITHIN, END, BEGIN, FIRST, OVER = "batch", "within", "end", "begin", "fir
 """Moments at which a capture sees the rates: before a batch inside an epoch and at its end, when it is told of an
 epoch's end and of the next one's begin, before the first batch of that, and when it is told that the training is over.
 """
-AT_END, AT_BEGIN, AT_BATCH = "on_epoch_end", "on_epoch_begin", "on_train_batch_begin"
+AT_END, AT_BEGIN, AT_BATCH, AFTER_BATCH = "on_epoch_end", "on_epoch_begin", "on_train_batch_begin", "on_train_batch_end"
+ALSO = {AT_BATCH: "on_batch_begin", AFTER_BATCH: "on_batch_end"}
+"""The older names of hooks."""
 BETWEEN = {
     END: ((AT_END, True),),
     BEGIN: ((AT_END, False), (AT_BEGIN, True)),
@@ -52,6 +54,8 @@ class Mover:
         self._plateaus = {id(one): Waiting.of(one) for one in self._of(keras.callbacks.ReduceLROnPlateau)}
         self.in_batch = self._may_be_by_hand(WITHIN)
         """Whether somebody who has their turn after the capture may set a rate for a batch that has begun."""
+        self.with_batches = any(_is_users(one) and (_has(one, AT_BATCH) or _has(one, AFTER_BATCH)) for one in beside)
+        """Whether a callback of the user's has a turn with every batch."""
 
     def by(self, name: str) -> Any:
         """What moved a rate last."""
@@ -108,7 +112,9 @@ def _is_users(one: Any) -> bool:
 
 
 def _has(one: Any, hook: str) -> bool:
-    return hook in vars(one) or getattr(type(one), hook, None) is not getattr(keras.callbacks.Callback, hook)
+    names = {hook, ALSO.get(hook, hook)}
+    kind = keras.callbacks.Callback
+    return any(name in vars(one) or getattr(type(one), name, None) is not getattr(kind, name) for name in names)
 
 
 def optimizers(model: Any) -> list[Any]:
@@ -123,11 +129,12 @@ def rate(optimizer: Any) -> Any:
 
 
 def stamp(optimizer: Any) -> tuple[Any, Any]:
-    """What holds a rate, and how often that was written: nothing for a schedule, which makes a new one each time.
+    """What holds a rate, and what changes when that is set; nothing for a schedule, which moves by itself.
 
-    PyTorch alone says it for next to nothing: TensorFlow takes longer to read a variable than a capture may, and JAX
-    to bring the state of a training back into its model.
+    PyTorch counts how often it was written, which costs next to nothing to ask. Elsewhere it is the rate itself.
     """
-    held = optimizer.learning_rate
-    value = held.value if isinstance(held, keras.Variable) else None
-    return value, getattr(value, "_version", None)
+    held = getattr(optimizer, "_learning_rate", None)
+    if not isinstance(held, keras.Variable):
+        return None, None
+    written = getattr(held.value, "_version", None)
+    return (held, rate(optimizer)) if written is None else (held.value, written)
