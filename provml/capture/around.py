@@ -99,13 +99,18 @@ def _weights(given: Any) -> str | None:
     return type(given).__name__ + (f" of shape {tuple(given.shape)}" if hasattr(given, "shape") else "")
 
 
-def files(checkpoints: list[Any], epoch: int, logs: dict[str, Any]) -> Iterator[str]:
-    """The files that checkpoints write after an epoch, if they do."""
+def files(checkpoints: list[Any], epoch: int, logs: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    """The files that checkpoints write after an epoch, if they do; and whether they are the model as that leaves it."""
     for one in checkpoints:
         try:
-            yield one.filepath.format(epoch=epoch + 1, **logs)
+            yield one.filepath.format(epoch=epoch + 1, **logs), one.save_freq == "epoch"
         except (KeyError, ValueError, IndexError):  # it is named by batches, or by what was not measured
             continue
+
+
+def backup(one: Any) -> str:
+    """The file that BackupAndRestore keeps the model in, to go on from if `fit` is interrupted."""
+    return str(Path(one.backup_dir) / "latest.weights.h5")
 
 
 def mark_of(path: str) -> tuple[int, int] | None:

@@ -49,6 +49,7 @@ class Mover:
         self._at = beside.index(capture) if capture in beside else None
         self._rates = dict(rates)
         self._by: dict[str, Any] = {}
+        self._is_first = True
         self.is_inside = False
         """Whether a rate is known to have moved while the epoch that ends ran, and not only at its end."""
         self._plateaus = {id(one): Waiting.of(one) for one in self._of(keras.callbacks.ReduceLROnPlateau)}
@@ -66,6 +67,7 @@ class Mover:
         moved = {name: new for name, new in rates.items() if not is_same(self._rates.get(name, new), new)}
         by = {name: self._who(moment, self._rates[name], new) for name, new in moved.items()}
         self.is_inside = moment == END and None in by.values() and not self._may_be_by_hand(END)
+        self._is_first = False
         self._by |= by
         self._rates = dict(rates)
         self._plateaus = {id(one): Waiting.of(one) for one in self._of(keras.callbacks.ReduceLROnPlateau)}
@@ -77,6 +79,9 @@ class Mover:
         for one in self._of(keras.callbacks.LearningRateScheduler):
             if self._called(moment, one, AT_BEGIN):
                 return "unknown" if self._may_be_by_hand(moment) else one
+        for one in self._of(keras.callbacks.BackupAndRestore):
+            if self._is_first and not self._stands_before(one):  # it restores the optimizer too, when a training begins
+                return "unknown" if self._may_be_by_hand(moment) else one
         return None
 
     def _of(self, kind: type) -> list[Any]:
@@ -84,8 +89,12 @@ class Mover:
 
     def _called(self, moment: str, one: Any, hook: str) -> bool:
         """Whether a hook of a callback was called since the moment before; where the capture stands decides."""
-        is_before = self._at is not None and self._beside.index(one) < self._at
+        is_before = self._stands_before(one)
         return any(hook == name and (self._at is None or before == is_before) for name, before in BETWEEN[moment])
+
+    def _stands_before(self, one: Any) -> bool:
+        """Whether a callback has its turn before the capture."""
+        return self._at is not None and self._beside.index(one) < self._at
 
     def _may_be_by_hand(self, moment: str) -> bool:
         """Whether a callback of the user's has had its turn too."""
@@ -115,12 +124,6 @@ def _has(one: Any, hook: str) -> bool:
     names = {hook, ALSO.get(hook, hook)}
     kind = keras.callbacks.Callback
     return any(name in vars(one) or getattr(type(one), name, None) is not getattr(kind, name) for name in names)
-
-
-def optimizers(model: Any) -> list[Any]:
-    """The optimizer of a model, or those inside it."""
-    held = model.optimizer
-    return list(getattr(held, "optimizers", None) or [getattr(held, "inner_optimizer", held)])
 
 
 def rate(optimizer: Any) -> Any:

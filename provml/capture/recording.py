@@ -278,6 +278,10 @@ class Recording:
         """What changed a hyperparameter, and the parameters of that."""
         return BY_HAND, {}
 
+    def reason(self, names: list[str]) -> str:
+        """What else is to be said of a change of these."""
+        return ""
+
     def moved(self) -> bool:
         """Whether to look before this batch, which is not the first of its epoch."""
         return self.watches_batches
@@ -298,7 +302,8 @@ class Recording:
             technique, parameters = self.tried(partial(self.technique, name, old, new), by_hand)
             groups.setdefault(technique, ({}, parameters))[0][name] = NOTHING if new is None else new
         for technique, (values, parameters) in groups.items():
-            self.stage.adapted(technique=technique, parameters=parameters, during=during, **values)
+            why = self.tried(partial(self.reason, list(values)), "")
+            self.stage.adapted(technique=technique, why=why, parameters=parameters, during=during, **values)
 
     # ---- models and their evaluation
 
