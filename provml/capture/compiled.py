@@ -76,8 +76,7 @@ def schedule(optimizer: Any) -> dict[str, Any]:
     held = getattr(inner(optimizer), "_learning_rate", None)
     head = f"{RATE}_schedule"
     if not isinstance(held, keras.optimizers.schedules.LearningRateSchedule):
-        is_function = callable(held) and not isinstance(held, keras.Variable)
-        return {head: named(held)} if is_function else {}
+        return {head: named(held)} if callable(held) and not hasattr(held, "assign") else {}
     told = {name: _numbers(value) for name, value in _config(held).items()}
     return {head: type(held).__name__, **{f"{head}.{name}": value for name, value in told.items() if value is not None}}
 

@@ -137,7 +137,7 @@ def stamp(optimizer: Any) -> tuple[Any, Any]:
     PyTorch counts how often it was written, which costs next to nothing to ask. Elsewhere it is the rate itself.
     """
     held = getattr(optimizer, "_learning_rate", None)
-    if not isinstance(held, keras.Variable):
+    if not hasattr(held, "assign"):
         return None, None
     written = getattr(held.value, "_version", None)
     return (held, rate(optimizer)) if written is None else (held.value, written)
