@@ -327,10 +327,9 @@ class Capture(Recording, keras.callbacks.Callback):
 
     def _stamped(self) -> list[tuple[Any, Any]]:
         """What holds each rate, and what changes when that is set."""
-        model = self._fitted if self._fitted is not None else self._model
         if not self._sees_batches:
             return []
-        if not getattr(model, "_jax_state_synced", True):
+        if keras.backend.backend() == "jax" and not getattr(self._fitted, "_jax_state_synced", True):
             return self._stamps  # on JAX, only who asks for a callback's model can set it, and that brings it back
         return [mover.stamp(compiled.inner(one)) for one in self._optimizers.values()]
 

@@ -136,8 +136,9 @@ def stamp(optimizer: Any) -> tuple[Any, Any]:
 
     PyTorch counts how often it was written, which costs next to nothing to ask. Elsewhere it is the rate itself.
     """
-    held = getattr(optimizer, "_learning_rate", None)
+    held: Any = getattr(optimizer, "_learning_rate", None)
     if not hasattr(held, "assign"):
         return None, None
-    written = getattr(held.value, "_version", None)
-    return (held, rate(optimizer)) if written is None else (held.value, written)
+    value = held.value
+    written = getattr(value, "_version", None)
+    return (held, rate(optimizer)) if written is None else (value, written)
