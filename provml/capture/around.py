@@ -24,7 +24,7 @@ def around(capture: Any, model: Any, fitted: Any = None) -> tuple[list[Any], dic
 
     "callback" is among those where `evaluate` was called by a callback inside `fit`, which may be of another model.
     Keras tells a callback none of it. The frames are only read; what is not found there is not recorded.
-    A capture that stands in a list of callbacks twice would be told everything twice: it stays there once.
+    It is the list of callbacks alone that is changed, where the capture would be called twice, or out of its turn.
     """
     beside: list[Any] = []
     calls: dict[str, dict[str, Any]] = {}
@@ -37,7 +37,7 @@ def around(capture: Any, model: Any, fitted: Any = None) -> tuple[list[Any], dic
         held = frame.f_locals
         caller = held.get("self")
         if isinstance(caller, keras.callbacks.CallbackList):
-            _stands_once(capture, caller.callbacks)
+            _take_turns(capture, caller)
             beside = list(caller.callbacks)
             if "evaluate" in calls:
                 between = True
@@ -48,11 +48,17 @@ def around(capture: Any, model: Any, fitted: Any = None) -> tuple[list[Any], dic
     return beside, calls
 
 
-def _stands_once(capture: Any, callbacks: list[Any]) -> None:
-    """Take the others of the same capture from the list that Keras has made of the user's."""
-    places = [at for at, one in enumerate(callbacks) if one is capture]
+def _take_turns(capture: Any, listed: Any) -> None:
+    """Have a capture called once for each thing, also if it was handed over twice, and in its turn.
+
+    Keras does not look at what a callback does that was handed over without a list, and calls it from other threads when
+    a batch ends, by when others have begun.
+    """
+    places = [at for at, one in enumerate(listed.callbacks) if one is capture]
     for at in reversed(places[1:]):
-        del callbacks[at]
+        del listed.callbacks[at]
+    if places and getattr(listed, "_async_train", False):
+        listed._async_train = False
 
 
 def arguments(fit: dict[str, Any]) -> dict[str, Any]:

@@ -415,6 +415,13 @@ def test_a_capture_that_is_handed_over_twice_records_once(tmp_path: Path, betwee
     assert given.count(capture) == 2, "the list of the user is as it was"
 
 
+def test_a_capture_that_is_handed_over_without_a_list_misses_no_batch(tmp_path: Path):
+    with Capture("digits", home=tmp_path, strict=True) as capture:
+        small().fit(*DIGITS["training"], batch_size=4, epochs=2, callbacks=capture, verbose=0)
+    with provml.open(tmp_path) as store:
+        assert len(ask(store, "SELECT ?b { ?b a provml:BatchExecution }")) == 2 * -(-len(DIGITS["training"][0]) // 4)
+
+
 def test_a_fit_that_failed_and_was_caught_is_failed_and_the_next_goes_on(tmp_path: Path):
     model = small()
     with Capture("digits", home=tmp_path, strict=True) as capture:
