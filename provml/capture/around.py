@@ -51,8 +51,8 @@ def around(capture: Any, model: Any, fitted: Any = None) -> tuple[list[Any], dic
 def _take_turns(capture: Any, listed: Any) -> None:
     """Have a capture called once for each thing, also if it was handed over twice, and in its turn.
 
-    Keras does not look at what a callback does that was handed over without a list, and calls it from other threads when
-    a batch ends, by when others have begun.
+    What was handed over without a list is not asked whether it can be called from other threads: Keras does so when a
+    batch ends, by when others have begun.
     """
     places = [at for at, one in enumerate(listed.callbacks) if one is capture]
     for at in reversed(places[1:]):
