@@ -19,11 +19,12 @@ TOLD = ("validation_split", "initial_epoch", "class_weight")
 """Arguments of `fit` that are told as they are."""
 
 
-def around(model: Any, fitted: Any = None) -> tuple[list[Any], dict[str, dict[str, Any]]]:
+def around(capture: Any, model: Any, fitted: Any = None) -> tuple[list[Any], dict[str, dict[str, Any]]]:
     """The callbacks beside a hook, and what `fit` and `evaluate` of this model were given, as their callers hold them.
 
     "callback" is among those where `evaluate` was called by a callback inside `fit`, which may be of another model.
     Keras tells a callback none of it. The frames are only read; what is not found there is not recorded.
+    It is the list of callbacks alone that is changed, where the capture would be called twice, or out of its turn.
     """
     beside: list[Any] = []
     calls: dict[str, dict[str, Any]] = {}
@@ -36,6 +37,7 @@ def around(model: Any, fitted: Any = None) -> tuple[list[Any], dict[str, dict[st
         held = frame.f_locals
         caller = held.get("self")
         if isinstance(caller, keras.callbacks.CallbackList):
+            _take_turns(capture, caller)
             beside = list(caller.callbacks)
             if "evaluate" in calls:
                 between = True
@@ -44,6 +46,19 @@ def around(model: Any, fitted: Any = None) -> tuple[list[Any], dict[str, dict[st
                 calls.setdefault("callback", {})
             calls.setdefault(frame.f_code.co_name, dict(held))
     return beside, calls
+
+
+def _take_turns(capture: Any, listed: Any) -> None:
+    """Have a capture called once for each thing, also if it was handed over twice, and in its turn.
+
+    What was handed over without a list is not asked whether it can be called from other threads: Keras does so when a
+    batch ends, by when others have begun.
+    """
+    places = [at for at, one in enumerate(listed.callbacks) if one is capture]
+    for at in reversed(places[1:]):
+        del listed.callbacks[at]
+    if places and getattr(listed, "_async_train", False):
+        listed._async_train = False
 
 
 def arguments(fit: dict[str, Any]) -> dict[str, Any]:
@@ -90,13 +105,18 @@ def _weights(given: Any) -> str | None:
     return type(given).__name__ + (f" of shape {tuple(given.shape)}" if hasattr(given, "shape") else "")
 
 
-def files(checkpoints: list[Any], epoch: int, logs: dict[str, Any]) -> Iterator[str]:
-    """The files that checkpoints write after an epoch, if they do."""
+def files(checkpoints: list[Any], epoch: int, logs: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    """The files that checkpoints write after an epoch, if they do; and whether they are the model as that leaves it."""
     for one in checkpoints:
         try:
-            yield one.filepath.format(epoch=epoch + 1, **logs)
+            yield one.filepath.format(epoch=epoch + 1, **logs), one.save_freq == "epoch"
         except (KeyError, ValueError, IndexError):  # it is named by batches, or by what was not measured
             continue
+
+
+def backup(one: Any) -> str:
+    """The file that BackupAndRestore keeps the model in, to go on from if `fit` is interrupted."""
+    return str(Path(one.backup_dir) / "latest.weights.h5")
 
 
 def mark_of(path: str) -> tuple[int, int] | None:

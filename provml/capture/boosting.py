@@ -22,6 +22,7 @@ class Boosting(Recording):
     """Records the rounds of boosting. A framework's capture says when they begin and end."""
 
     rounds_name = "num_boost_round"
+    is_told_inside = False
 
     def __init__(self, name: str = "", *, save_model: str | PathLike[str] | None = None, **settings: Any) -> None:
         super().__init__(name, **settings)

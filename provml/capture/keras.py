@@ -8,9 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from provml.capture import facts, layer
+from provml.capture import facts, layer, table
 from provml.capture.recording import BY_HAND, Recording, Technique, hook
-from provml.capture.watch import as_written
 from provml.content import Data
 from provml.errors import MissingPart, WrongValue
 from provml.sections import Epoch
@@ -18,15 +17,12 @@ from provml.sections import Epoch
 try:
     import keras
 
-    from provml.capture import mover
-    from provml.capture.around import arguments, around, batch_size, files, mark_of
+    from provml.capture import compiled, mover
+    from provml.capture.around import arguments, around, backup, batch_size, files, mark_of
 except ImportError as error:
     raise MissingPart("keras", "keras") from error
 
 RATE = mover.RATE
-SAME = {"initial_scale": "loss_scale"}
-"""Keras's names of hyperparameters, where ours differ."""
-PLAIN = (bool, int, float, str)
 CLOCK_NS = 20_000_000
 """How much a file system's clock may be behind."""
 ENDINGS = (".keras", ".h5", ".hdf5")
@@ -64,30 +60,35 @@ class Capture(Recording, keras.callbacks.Callback):
         self._validated: set[str] = set()
         self._marks: dict[str, tuple[int, int]] = {}
         self._since = 0
-        self._awaited: list[tuple[Epoch, str]] = []
+        self._awaited: list[tuple[Epoch, str, bool]] = []
         self._kept: dict[int, Data] = {}
         self._has_layers = False
         self._fitted: Any = None
         self._planned: int | None = None
         self._mover: mover.Mover | None = None
+        self._optimizers: dict[str, Any] = {}
         self._stamps: list[tuple[Any, Any]] = []
+        self._first: int | None = None
 
     # ---- fit
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._save()
-        self._beside, calls = around(self._model)
+        self._beside, calls = around(self, self._model)
         self._begin_fit(calls.get("fit", {}))
 
     @hook
     def _begin_fit(self, fit: dict[str, Any]) -> None:
         model = self._fitted = self.model
-        optimizer = type(_inner(model.optimizer)).__name__
+        self._optimizers = compiled.optimizers(model)
+        kinds = compiled.kinds(self._optimizers)
         self._planned = (self.params or {}).get("epochs")
         self._mover = mover.Mover(self._beside, self, self._rates())
-        values = {"optimizer": optimizer, **self.now(), **_schedule(model.optimizer)}
-        values |= {"loss": _named(model.loss), "epochs": self._planned}
-        values |= {"loss_weights": _loss_weights(model), "steps_per_epoch": (self.params or {}).get("steps")}
+        values: dict[str, Any] = {"optimizer": ", ".join(kinds), **self.now()}
+        for head, one in self._optimizers.items():
+            values |= {head + name: value for name, value in compiled.schedule(one).items()}
+        values |= {**compiled.losses(model), "epochs": self._planned}
+        values |= {"loss_weights": compiled.loss_weights(model), "steps_per_epoch": (self.params or {}).get("steps")}
         values |= arguments(fit)
         each = getattr(model, "steps_per_execution", 1)
         values |= {"steps_per_execution": each} if each != 1 else {}
@@ -97,20 +98,25 @@ class Capture(Recording, keras.callbacks.Callback):
         values["num_layers"] = len(layers)
         self.anew("training", "validation")
         seen = self.data("training", lambda: self._seen_in(fit, "training"))
-        stage = self.begin_training(values, using=seen, model=model)
+        stage = self.begin_training(values, using=seen, model=model, after=self.tried(self._restored, None))
         said = {"software": "keras", "version": keras.__version__, "backend": keras.backend.backend()}
-        stage.implemented_by(optimizer, **said)
+        for kind in dict.fromkeys(kinds):
+            stage.implemented_by(kind, **said)
         self._has_layers = bool(layers) and model.built
         if self._has_layers:
             stage.layers(layers)
         self._twin, self._awaited, self._kept = None, [], {}
         self._marks, self._since = {}, time.time_ns() - CLOCK_NS
+        self._first = fit.get("initial_epoch") or 0
 
     @hook
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._see(mover.BEGIN)
         self._tell_files()
         self._twin, self._awaited = None, []
+        if self._first not in (None, epoch) and self.stage is not None:  # BackupAndRestore goes on from there
+            self.stage.parameters(**self.selection.of({"initial_epoch": epoch}))
+        self._first = None
         self.expect_epoch(epoch + 1)
 
     def open_epoch(self) -> Epoch | None:
@@ -140,12 +146,14 @@ class Capture(Recording, keras.callbacks.Callback):
             self._twin.measured(**{name: value for name, value in more.items() if name not in self._validated})
         section = self.open_epoch()
         self._see(mover.END)
-        is_inside = self._mover is not None and self._mover.is_inside
-        if is_inside and keras.backend.backend() != "torch" and not _schedule(self._trained().optimizer):
+        is_inside = self._mover is not None and self._mover.is_inside and not self._sees_batches
+        if is_inside and not self._has_schedule():
             self.look()
         self.close_epoch({n: v for n, v in logs.items() if not n.startswith("val_") and not n.startswith(RATE)})
         if section is not None:
-            self._awaited = [(section, path) for path in files(self._checkpoints(), epoch, logs)]
+            kept = list(files(self._files_of(keras.callbacks.ModelCheckpoint), epoch, logs))
+            kept += [(backup(one), False) for one in self._files_of(keras.callbacks.BackupAndRestore)]
+            self._awaited = [(section, *one) for one in kept]
         self._tell_files()
 
     def on_train_end(self, logs: Any = None) -> None:
@@ -194,7 +202,7 @@ class Capture(Recording, keras.callbacks.Callback):
     # ---- evaluate
 
     def on_test_begin(self, logs: Any = None) -> None:
-        _, calls = around(self._model, self._fitted)
+        _, calls = around(self, self._model, self._fitted)
         if "fit" not in calls:
             self._save()
         self._begin_test(calls)
@@ -233,24 +241,29 @@ class Capture(Recording, keras.callbacks.Callback):
             pair = given.get("validation_data")
             given = dict(zip("xy", pair[:2], strict=False)) if isinstance(pair, (tuple, list)) else {"x": pair}
         head = "" if role == "training" else f"{role} "
-        return [data for name in "xy" for data in facts.tell(self.run, given.get(name), role, head + name)]
+        pairs = [(head + name, given.get(name)) for name in "xy"]
+        several = (list, tuple, dict)
+        return [
+            data
+            for name, one in pairs
+            for data in (facts if isinstance(one, several) else table).tell(self.run, one, role, name)
+        ]
 
     # ---- hyperparameters
 
     def now(self) -> dict[str, Any]:
         """All hyperparameters of the optimizer, or of several, each under its name."""
+        self._optimizers = compiled.optimizers(self._trained())
         self._stamps = self._stamped()
-        optimizer = self._trained().optimizer
-        several = getattr(optimizer, "optimizers", None)
-        if several:
-            return {f"{one.name}.{name}": value for one in several for name, value in _settings(one).items()}
-        return _settings(optimizer)
+        told = {head: compiled.settings(one) for head, one in self._optimizers.items()}
+        return {head + name: value for head, values in told.items() for name, value in values.items()}
 
     def technique(self, name: str, old: Any, new: Any) -> Technique:
         """What changed a hyperparameter: the optimizer's own schedule, a callback that is there, or a hand."""
-        if name.rpartition(".")[2] != RATE:
+        if not name.endswith(RATE):
             return BY_HAND, {}
-        schedule = _schedule(self._trained().optimizer)
+        optimizer = self._optimizers.get(name.removesuffix(RATE))
+        schedule = compiled.schedule(optimizer) if optimizer is not None else {}
         if schedule:
             kind = schedule.pop("learning_rate_schedule")
             return kind, {key.removeprefix("learning_rate_schedule."): value for key, value in schedule.items()}
@@ -259,8 +272,25 @@ class Capture(Recording, keras.callbacks.Callback):
             said = {"monitor": one.monitor, "factor": one.factor, "patience": one.patience}
             return type(one).__name__, {**said, "min_delta": one.min_delta, "min_lr": one.min_lr}
         if isinstance(one, keras.callbacks.LearningRateScheduler):
-            return type(one).__name__, {"schedule": _named(one.schedule)}
+            return type(one).__name__, {"schedule": compiled.named(one.schedule)}
+        if isinstance(one, keras.callbacks.BackupAndRestore):
+            return type(one).__name__, {}
         return (BY_HAND if one is None else one), {}
+
+    def reason(self, names: list[str]) -> str:
+        """What is not in force: where `fit` is compiled, all but the rate stays as it was when that was done."""
+        fixed = [name for name in names if not name.endswith(RATE)]
+        backend, model = keras.backend.backend(), self._trained()
+        if not fixed or backend == "torch" or getattr(model, "run_eagerly", False) or not self._has_trained():
+            return ""
+        return f"{backend} goes on with the {' and '.join(fixed)} of before until the model is compiled anew"
+
+    def _has_trained(self) -> bool:
+        """Whether a step was ever done with one of the optimizers."""
+        return any(int(keras.ops.convert_to_numpy(one.iterations)) for one in self._optimizers.values())
+
+    def _has_schedule(self) -> bool:
+        return any(compiled.schedule(one) for one in self._optimizers.values())
 
     def moved(self) -> bool:
         """Whether a rate was set since the last look; what a schedule does with every batch is told once an epoch."""
@@ -276,7 +306,8 @@ class Capture(Recording, keras.callbacks.Callback):
         """
         if self._mover is None or not self._mover.in_batch:
             return False
-        is_moved = self._is_set() or (self.watches_batches and not _schedule(self._trained().optimizer))
+        self._trained()
+        is_moved = self._is_set() or (self.watches_batches and not self._has_schedule())
         if is_moved:
             self._see(mover.WITHIN)
         return is_moved
@@ -288,18 +319,27 @@ class Capture(Recording, keras.callbacks.Callback):
             one[0] is not other[0] or one[1] != other[1] for one, other in zip(stamps, self._stamps, strict=True)
         )
 
+    @property
+    def _sees_batches(self) -> bool:
+        """Whether a rate that is set inside an epoch is seen there: always on PyTorch, where that costs nothing; on
+        TensorFlow, which takes long to read it, and on JAX if a callback of the user's has a turn with every batch."""
+        return keras.backend.backend() == "torch" or (self._mover is not None and self._mover.with_batches)
+
     def _stamped(self) -> list[tuple[Any, Any]]:
-        """What holds each rate, and how often it was written, where it says so: cheaper than the rate itself."""
-        is_cheap = keras.backend.backend() == "torch"
-        return [mover.stamp(one) for one in mover.optimizers(self._trained())] if is_cheap else []
+        """What holds each rate, and what changes when that is set."""
+        if not self._sees_batches:
+            return []
+        if keras.backend.backend() == "jax" and not getattr(self._fitted, "_jax_state_synced", True):
+            return self._stamps  # on JAX, only who asks for a callback's model can set it, and that brings it back
+        return [mover.stamp(compiled.inner(one)) for one in self._optimizers.values()]
 
     def _see(self, moment: str) -> None:
         if self._mover is not None:
             self._mover.see(moment, self._rates())
 
     def _rates(self) -> dict[str, Any]:
-        several = mover.optimizers(self._trained())
-        return {f"{one.name}.{RATE}" if len(several) > 1 else RATE: mover.rate(one) for one in several}
+        self._trained()
+        return {head + RATE: mover.rate(compiled.inner(one)) for head, one in self._optimizers.items()}
 
     def _trained(self) -> Any:
         """The model of `fit`; another may be judged while it goes on."""
@@ -325,63 +365,26 @@ class Capture(Recording, keras.callbacks.Callback):
     def _of(self, kind: type) -> list[Any]:
         return [one for one in self._beside if isinstance(one, kind)]
 
-    def _checkpoints(self) -> list[Any]:
-        return self._of(keras.callbacks.ModelCheckpoint) if self._reads_files else []
+    def _files_of(self, kind: type) -> list[Any]:
+        """The callbacks of a kind whose files are read."""
+        return self._of(kind) if self._reads_files else []
+
+    def _restored(self) -> Data | None:
+        """What BackupAndRestore goes on from, where it has kept the model of a `fit` that was interrupted."""
+        for one in self._files_of(keras.callbacks.BackupAndRestore):
+            if mark_of(backup(one)) is not None:
+                return self.run.refer("model", backup(one), "", self.run.model, (), "", "", {})
+        return None
 
     def _tell_files(self) -> None:
-        """Tell the files that ModelCheckpoint has written since; it may stand before or after this callback."""
-        for section, path in self._awaited:
+        """Tell the files that callbacks have written since; they may stand before or after this one."""
+        for section, path, lasts in self._awaited:
             mark = mark_of(path)
             if mark is not None and mark != self._marks.get(path) and mark[0] >= self._since:
                 self._marks[path] = mark
-                self._kept[section.index] = self.kept(section, path, epoch=section.index)
-
-
-def _settings(optimizer: Any) -> dict[str, Any]:
-    """The hyperparameters of an optimizer, with the rate as it is now."""
-    config = dict(optimizer.get_config())
-    config.pop("name", None)
-    inner = _inner(optimizer)
-    values = _settings(inner) if inner is not optimizer else {}
-    plain = {name: value for name, value in config.items() if value is None or isinstance(value, PLAIN)}
-    values |= {SAME.get(name, name): as_written(value) for name, value in plain.items()}
-    if inner is optimizer:
-        values[RATE] = mover.rate(optimizer)
-    return values
-
-
-def _inner(optimizer: Any) -> Any:
-    """The optimizer that does the work: one that scales the loss for mixed precision holds another."""
-    return getattr(optimizer, "inner_optimizer", None) or optimizer
-
-
-def _schedule(optimizer: Any) -> dict[str, Any]:
-    """The schedule that is an optimizer's learning rate, and its parameters; nothing where the rate is a number."""
-    held = _inner(optimizer).get_config().get(RATE)
-    if not isinstance(held, dict) or "class_name" not in held:
-        return {}
-    config = held.get("config")
-    config = config if isinstance(config, dict) else {}
-    plain = {name: value for name, value in config.items() if isinstance(value, (bool, int, float)) and name != "name"}
-    head = f"{RATE}_schedule"
-    return {head: held["class_name"], **{f"{head}.{name}": as_written(value) for name, value in plain.items()}}
-
-
-def _loss_weights(model: Any) -> Any:
-    """The weights of several losses, as `compile` was given them: Keras keeps them with the losses."""
-    held = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
-    return dict(held) if isinstance(held, dict) else list(held) if isinstance(held, (list, tuple)) else held
-
-
-def _named(one: Any) -> str | None:
-    """A loss or a schedule by its name."""
-    if one is None or isinstance(one, str):
-        return one
-    if isinstance(one, dict):
-        return ", ".join(f"{key}: {_named(value)}" for key, value in one.items())
-    if isinstance(one, (list, tuple)):
-        return ", ".join(str(_named(value)) for value in one)
-    return getattr(one, "__name__", None) or getattr(one, "name", None) or type(one).__name__
+                made = self.kept(section, path, epoch=section.index)
+                if lasts:
+                    self._kept[section.index] = made
 
 
 def _is_finite(value: Any) -> bool:

@@ -43,7 +43,8 @@ def of_keras(model: Any, block: str = "", counted: set[int] | None = None) -> It
             own = [one for one in layer.weights if id(one) not in counted]
             counted |= {id(one) for one in own}
             count = sum(math.prod(one.shape) for one in own) if layer.built else None
-            yield told | {"parameter_count": count, "parameters": _settings(layer)}
+            frozen = {"trainable": False} if layer.weights and not layer.trainable else {}
+            yield told | {"parameter_count": count, "parameters": _settings(layer) | frozen}
 
 
 def _shape(layer: Any, side: str) -> str | None:

@@ -14,7 +14,9 @@ BATCH, WITHIN, END, BEGIN, FIRST, OVER = "batch", "within", "end", "begin", "fir
 """Moments at which a capture sees the rates: before a batch inside an epoch and at its end, when it is told of an
 epoch's end and of the next one's begin, before the first batch of that, and when it is told that the training is over.
 """
-AT_END, AT_BEGIN, AT_BATCH = "on_epoch_end", "on_epoch_begin", "on_train_batch_begin"
+AT_END, AT_BEGIN, AT_BATCH, AFTER_BATCH = "on_epoch_end", "on_epoch_begin", "on_train_batch_begin", "on_train_batch_end"
+ALSO = {AT_BATCH: "on_batch_begin", AFTER_BATCH: "on_batch_end"}
+"""The older names of hooks."""
 BETWEEN = {
     END: ((AT_END, True),),
     BEGIN: ((AT_END, False), (AT_BEGIN, True)),
@@ -47,11 +49,14 @@ class Mover:
         self._at = beside.index(capture) if capture in beside else None
         self._rates = dict(rates)
         self._by: dict[str, Any] = {}
+        self._is_first = True
         self.is_inside = False
         """Whether a rate is known to have moved while the epoch that ends ran, and not only at its end."""
         self._plateaus = {id(one): Waiting.of(one) for one in self._of(keras.callbacks.ReduceLROnPlateau)}
         self.in_batch = self._may_be_by_hand(WITHIN)
         """Whether somebody who has their turn after the capture may set a rate for a batch that has begun."""
+        self.with_batches = any(_is_users(one) and (_has(one, AT_BATCH) or _has(one, AFTER_BATCH)) for one in beside)
+        """Whether a callback of the user's has a turn with every batch."""
 
     def by(self, name: str) -> Any:
         """What moved a rate last."""
@@ -62,6 +67,7 @@ class Mover:
         moved = {name: new for name, new in rates.items() if not is_same(self._rates.get(name, new), new)}
         by = {name: self._who(moment, self._rates[name], new) for name, new in moved.items()}
         self.is_inside = moment == END and None in by.values() and not self._may_be_by_hand(END)
+        self._is_first = False
         self._by |= by
         self._rates = dict(rates)
         self._plateaus = {id(one): Waiting.of(one) for one in self._of(keras.callbacks.ReduceLROnPlateau)}
@@ -73,6 +79,9 @@ class Mover:
         for one in self._of(keras.callbacks.LearningRateScheduler):
             if self._called(moment, one, AT_BEGIN):
                 return "unknown" if self._may_be_by_hand(moment) else one
+        for one in self._of(keras.callbacks.BackupAndRestore):
+            if self._is_first and not self._stands_before(one):  # it restores the optimizer too, when a training begins
+                return "unknown" if self._may_be_by_hand(moment) else one
         return None
 
     def _of(self, kind: type) -> list[Any]:
@@ -80,8 +89,12 @@ class Mover:
 
     def _called(self, moment: str, one: Any, hook: str) -> bool:
         """Whether a hook of a callback was called since the moment before; where the capture stands decides."""
-        is_before = self._at is not None and self._beside.index(one) < self._at
+        is_before = self._stands_before(one)
         return any(hook == name and (self._at is None or before == is_before) for name, before in BETWEEN[moment])
+
+    def _stands_before(self, one: Any) -> bool:
+        """Whether a callback has its turn before the capture."""
+        return self._at is not None and self._beside.index(one) < self._at
 
     def _may_be_by_hand(self, moment: str) -> bool:
         """Whether a callback of the user's has had its turn too."""
@@ -108,13 +121,9 @@ def _is_users(one: Any) -> bool:
 
 
 def _has(one: Any, hook: str) -> bool:
-    return hook in vars(one) or getattr(type(one), hook, None) is not getattr(keras.callbacks.Callback, hook)
-
-
-def optimizers(model: Any) -> list[Any]:
-    """The optimizer of a model, or those inside it."""
-    held = model.optimizer
-    return list(getattr(held, "optimizers", None) or [getattr(held, "inner_optimizer", held)])
+    names = {hook, ALSO.get(hook, hook)}
+    kind = keras.callbacks.Callback
+    return any(name in vars(one) or getattr(type(one), name, None) is not getattr(kind, name) for name in names)
 
 
 def rate(optimizer: Any) -> Any:
@@ -123,11 +132,13 @@ def rate(optimizer: Any) -> Any:
 
 
 def stamp(optimizer: Any) -> tuple[Any, Any]:
-    """What holds a rate, and how often that was written: nothing for a schedule, which makes a new one each time.
+    """What holds a rate, and what changes when that is set; nothing for a schedule, which moves by itself.
 
-    PyTorch alone says it for next to nothing: TensorFlow takes longer to read a variable than a capture may, and JAX
-    to bring the state of a training back into its model.
+    PyTorch counts how often it was written, which costs next to nothing to ask. Elsewhere it is the rate itself.
     """
-    held = optimizer.learning_rate
-    value = held.value if isinstance(held, keras.Variable) else None
-    return value, getattr(value, "_version", None)
+    held: Any = getattr(optimizer, "_learning_rate", None)
+    if not hasattr(held, "assign"):
+        return None, None
+    value = held.value
+    written = getattr(value, "_version", None)
+    return (held, rate(optimizer)) if written is None else (value, written)

@@ -56,6 +56,8 @@ class Recording:
     """How often it looks for adaptations, unless `watch` says."""
     rounds_name = "epochs"
     """What the hyperparameter is called that says how many sections are planned."""
+    is_told_inside = True
+    """Whether a section that is open is one that goes on; a round of boosting is told when it has been done."""
 
     def __init__(
         self,
@@ -257,9 +259,14 @@ class Recording:
     def _left_on_purpose(self, stage: Stage) -> None:
         """The program was ended by `sys.exit()` in a training: that stopped it, and its last epoch may be a part."""
         planned, last = self._watch.values.get(self.rounds_name), stage.epoch_now
-        if last is not None and planned is not None and last.index < planned:
-            where = "inside" if self.epoch is last else "after"
+        if last is None or planned is None:
+            return
+        is_inside = self.epoch is last
+        if last.index < planned:
+            where = "inside" if is_inside else "after"
             self.stopped(last.index, BY_HAND, f"the program was ended {where} the last of them", {})
+        elif is_inside and self.is_told_inside:
+            self.stopped(planned - 1, BY_HAND, f"the program was ended inside epoch {last.index}, a part of one", {})
 
     # ---- hyperparameters
 
@@ -270,6 +277,10 @@ class Recording:
     def technique(self, name: str, old: Any, new: Any) -> Technique:
         """What changed a hyperparameter, and the parameters of that."""
         return BY_HAND, {}
+
+    def reason(self, names: list[str]) -> str:
+        """What else is to be said of a change of these."""
+        return ""
 
     def moved(self) -> bool:
         """Whether to look before this batch, which is not the first of its epoch."""
@@ -291,7 +302,8 @@ class Recording:
             technique, parameters = self.tried(partial(self.technique, name, old, new), by_hand)
             groups.setdefault(technique, ({}, parameters))[0][name] = NOTHING if new is None else new
         for technique, (values, parameters) in groups.items():
-            self.stage.adapted(technique=technique, parameters=parameters, during=during, **values)
+            why = self.tried(partial(self.reason, list(values)), "")
+            self.stage.adapted(technique=technique, why=why, parameters=parameters, during=during, **values)
 
     # ---- models and their evaluation
 

@@ -30,7 +30,7 @@ class Selection:
     """Which hyperparameters are recorded: all, or those that a mapping such as {"LEARNING_RATE": True} says yes to."""
 
     def __init__(self, said: Mapping[str, bool] | None = None) -> None:
-        if said is not None and not isinstance(said, Mapping):
+        if said is not None and not _are_choices(said):
             advice = "Say hyperparameters={'learning_rate': True}."
             raise WrongType("Capture", "hyperparameters", said, "names with True or False", advice)
         self.names: set[str] | None = None
@@ -65,6 +65,13 @@ class Selection:
     def of(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Those of some values that are kept; what goes by the name of a secret never is."""
         return {name: value for name, value in without_secrets(values).items() if self.keeps(name)}
+
+
+def _are_choices(said: object) -> bool:
+    """Whether these are names with True or False, be they numpy's."""
+    if not isinstance(said, Mapping):
+        return False
+    return all(isinstance(name, str) and type(wanted).__name__ in ("bool", "bool_") for name, wanted in said.items())
 
 
 class Watch:

@@ -27,6 +27,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("wrong", "said"),
     [
         ({"hyperparameters": ["learning_rate"]}, r"hyperparameters takes names .* True"),
+        ({"hyperparameters": {"LEARNING_RATE": "yes"}}, r"hyperparameters takes names .* True.*'yes'"),
+        ({"hyperparameters": {"LEARNING_RATE": 2}}, r"hyperparameters takes names .* True"),
+        ({"hyperparameters": {7: True}}, r"hyperparameters takes names .* True"),
         ({"data": np.zeros(3)}, r"data takes data by role.*'training'"),
         ({"run": 7}, r"run takes a run"),
     ],
@@ -66,6 +69,10 @@ def test_a_slip_of_the_pen_is_logged_once_with_what_is_near(caplog: pytest.LogCa
     assert "'LEARNIGN_RATE'" in first
     assert "did you mean learning_rate?" in first
     assert "'colour'" in second  # Adam has no momentum, and Keras-Prov asks for it all the same
+
+
+def test_a_choice_may_be_one_of_numpys():
+    assert Selection({"learning_rate": np.bool_(True), "momentum": np.bool_(False)}).names == {"learning_rate"}
 
 
 def test_what_is_selected_and_there_is_not_doubted(caplog: pytest.LogCaptureFixture):

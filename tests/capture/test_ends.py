@@ -133,7 +133,7 @@ def leave(*_: Any) -> None:
     sys.exit()
 
 
-def exit_in_keras(**settings: Any) -> None:
+def exit_in_keras(epochs: int = 9, **settings: Any) -> None:
     keras = pytest.importorskip("keras")
     from provml.capture.keras import Capture
 
@@ -141,27 +141,27 @@ def exit_in_keras(**settings: Any) -> None:
     model.compile("sgd", loss="sparse_categorical_crossentropy")
     ends = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: leave() if batch == 2 else None)
     with Capture("digits", **settings) as capture:
-        model.fit(*digits()["training"], epochs=9, callbacks=[capture, ends], verbose=0)
+        model.fit(*digits()["training"], epochs=epochs, callbacks=[capture, ends], verbose=0)
 
 
-def exit_in_torch(**settings: Any) -> None:
+def exit_in_torch(epochs: int = 9, **settings: Any) -> None:
     torch = pytest.importorskip("torch")
     from provml.capture.torch import Capture
 
     with Capture("digits", torch.nn.Linear(64, 10), **settings) as capture:
-        for epoch in capture.epochs(9):
+        for epoch in capture.epochs(epochs):
             epoch.measured(loss=1.0)
             leave()
 
 
-def exit_in_lightgbm(**settings: Any) -> None:
+def exit_in_lightgbm(epochs: int = 9, **settings: Any) -> None:
     lightgbm = pytest.importorskip("lightgbm")
     from provml.capture.lightgbm import Capture
 
     training = lightgbm.Dataset(*digits()["training"])
     said = {"objective": "multiclass", "num_class": 10, "num_leaves": 4, "verbosity": -1, "num_threads": 1}
     with Capture("digits", **settings) as capture:
-        lightgbm.train(said, training, 9, callbacks=[*capture.callbacks, leave])
+        lightgbm.train(said, training, epochs, callbacks=[*capture.callbacks, leave])
 
 
 @pytest.mark.parametrize("way", [exit_in_keras, exit_in_torch, exit_in_lightgbm])
@@ -175,3 +175,16 @@ def test_a_program_that_is_ended_on_purpose_in_a_training_stopped_it_there(tmp_p
         assert (stop[2:4], stop[4]) == ((9, 1), "by hand")
         reasons = ask(store, "SELECT ?why { ?a a provml:AdaptationExecution ; provml:reason ?why }")
         assert reasons == [("the program was ended inside the last of them",)]
+
+
+@pytest.mark.parametrize("way", [exit_in_keras, exit_in_torch, exit_in_lightgbm])
+def test_one_that_is_ended_inside_the_last_epoch_says_that_this_was_not_whole(tmp_path: Path, way: Callable[..., None]):
+    with pytest.raises(SystemExit):
+        way(epochs=1, home=tmp_path, strict=True, capture_environment=False)
+    with provml.open(tmp_path) as store:
+        assert ask(store, "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s }") == [("FINISHED",)]
+        stops = [(1, "epochs", 1, 0, "by hand")]
+        assert adaptations(store) == ([] if way is exit_in_lightgbm else stops)  # a round is told when it is done
+        reasons = ask(store, "SELECT ?why { ?a a provml:AdaptationExecution ; provml:reason ?why }")
+        assert reasons == [("the program was ended inside epoch 1, a part of one",)] * (way is not exit_in_lightgbm)
+        assert store.problems == []

@@ -1,4 +1,7 @@
-"""Keras 3 on the PyTorch backend, really trained: what `fit` and `evaluate` did is recorded."""
+"""Keras 3, really trained: what `fit` and `evaluate` did is recorded.
+
+On the PyTorch backend, unless KERAS_BACKEND says jax or tensorflow: the tests are the same for all of them.
+"""
 
 from __future__ import annotations
 
@@ -248,7 +251,6 @@ def test_a_change_in_the_middle_of_an_epoch_stands_at_that_epoch(tmp_path: Path,
         assert adaptations(store) == [(2, "learning_rate", 0.01, 0.005, "by hand")]
 
 
-@pytest.mark.skipif(keras.backend.backend() != "torch", reason="the rate is seen at every batch on PyTorch only")
 @pytest.mark.parametrize("first", [True, False])
 def test_a_change_in_the_middle_of_an_epoch_that_is_undone_is_told_all_the_same(tmp_path: Path, first: bool):
     same = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate)
@@ -270,8 +272,6 @@ def test_a_change_for_the_last_batch_of_an_epoch_stands_at_that_epoch(tmp_path: 
 @pytest.mark.parametrize("watch", ["epoch", "batch"])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_change_after_the_last_batch_of_an_epoch_stands_at_the_next(tmp_path: Path, first: bool, watch: str):
-    if keras.backend.backend() != "torch":
-        pytest.skip("the rate is seen at every batch on PyTorch only")
     with recorded(tmp_path, Hand("batch end", 2, 0.005, batch=10), first=first, watch=watch) as store:
         assert adaptations(store) == [(3, "learning_rate", 0.01, 0.005, "by hand")]
 
@@ -282,14 +282,29 @@ def test_a_change_after_the_last_batch_of_an_epoch_stands_at_the_next(tmp_path: 
 def test_a_change_for_one_batch_alone_is_told_and_so_is_the_way_back(
     tmp_path: Path, first: bool, watch: str, batch: int, back_in: int
 ):
-    if keras.backend.backend() != "torch":
-        pytest.skip("the rate is seen at every batch on PyTorch only")
     hands = Hand("batch begin", 2, 0.005, batch=batch), Hand("batch end", 2, 0.01, batch=batch)
     with recorded(tmp_path, *hands, first=first, watch=watch) as store:
         assert adaptations(store) == [
             (2, "learning_rate", 0.01, 0.005, "by hand"),
             (back_in, "learning_rate", 0.005, 0.01, "by hand"),
         ]
+
+
+class OfOld(keras.callbacks.Callback):
+    """A user's callback that sets the rate for the last batch of the second epoch, by the older name of the hook."""
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.now = epoch + 1
+
+    def on_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if (self.now, batch) == (2, 9):
+            self.model.optimizer.learning_rate = 0.005
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_hook_by_its_older_name_is_a_users_too(tmp_path: Path, first: bool):
+    with recorded(tmp_path, OfOld(), first=first) as store:
+        assert adaptations(store) == [(2, "learning_rate", 0.01, 0.005, "by hand")]
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -379,6 +394,32 @@ def test_a_second_fit_is_a_second_training_of_the_model_that_the_first_made(tmp_
             ORDER BY ?n""") == [(False, 1), (True, 2)]  # fmt: skip
         assert by_epoch(store, "provml:TrainingEpochExecution")["loss"]
         assert len(ask(store, "SELECT ?e { ?e a provml:EvaluationExecution ; provml:evaluated ?m }")) == 1
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_capture_that_is_handed_over_twice_records_once(tmp_path: Path, between: bool):
+    model = small()
+    kept = keras.callbacks.ModelCheckpoint(tmp_path / "at.keras")
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        given = [capture, *[kept] * between, capture]
+        fit(model, *given, epochs=2)
+        model.evaluate(*DIGITS["test"], callbacks=given, verbose=0)
+        fit(model, capture, epochs=1)
+    with provml.open(tmp_path / "home") as store:
+        found = ask(store, "SELECT ?s { ?t a provml:LearningStageExecution ; provlake:status ?s }")
+        assert found == [("FINISHED",)] * 5  # two trainings with a validation each, and an evaluation
+        assert len(by_epoch(store, "provml:TrainingEpochExecution")["loss"]) == 3
+        assert len(by_epoch(store, "provml:ValidationEpochExecution")["loss"]) == 3
+        assert len(ask(store, "SELECT ?b { ?b a provml:BatchExecution }")) == 30
+        assert store.run("latest").status == "FINISHED"
+    assert given.count(capture) == 2, "the list of the user is as it was"
+
+
+def test_a_capture_that_is_handed_over_without_a_list_misses_no_batch(tmp_path: Path):
+    with Capture("digits", home=tmp_path, strict=True) as capture:
+        small().fit(*DIGITS["training"], batch_size=4, epochs=2, callbacks=capture, verbose=0)
+    with provml.open(tmp_path) as store:
+        assert len(ask(store, "SELECT ?b { ?b a provml:BatchExecution }")) == 2 * -(-len(DIGITS["training"][0]) // 4)
 
 
 def test_a_fit_that_failed_and_was_caught_is_failed_and_the_next_goes_on(tmp_path: Path):
@@ -602,13 +643,23 @@ def test_several_inputs_come_in_batches_of_the_usual_size_and_weights_of_samples
         assert (found["batch_size"], found["sample_weight"]) == (32, f"ndarray of shape {y.shape}")
 
 
-@pytest.mark.skipif(keras.backend.backend() != "torch", reason="it is a loader of PyTorch's")
+def loader(x: Any, y: Any) -> Any:
+    """What the backend itself loads data by, where it has such a thing: in batches of 40."""
+    if keras.backend.backend() == "torch":
+        import torch
+
+        held = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
+        return torch.utils.data.DataLoader(held, batch_size=40)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow
+
+        return tensorflow.data.Dataset.from_tensor_slices((x, y)).batch(40).prefetch(1)
+    return None
+
+
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed, but will be ignored:UserWarning")  # just that
 def test_that_data_is_shuffled_is_told_only_where_keras_shuffles(tmp_path: Path):
-    import torch
-
-    x, y = map(torch.from_numpy, rows(slice(0, 80)))
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=40)
+    x, y = rows(slice(0, 80))
 
     class Own(keras.utils.PyDataset):
         def __len__(self) -> int:
@@ -618,13 +669,15 @@ def test_that_data_is_shuffled_is_told_only_where_keras_shuffles(tmp_path: Path)
             return x[index * 40 : index * 40 + 40], y[index * 40 : index * 40 + 40]
 
     told = {}
-    given = {"loader": (loader,), "arrays": (x, y), "own": (Own(),), "generator": (iter_of(Own()),)}
+    given = {"arrays": (x, y), "own": (Own(),), "generator": (iter_of(Own()),)}
+    if loader(x, y) is not None:
+        given["loader"] = (loader(x, y),)
     for name, data in given.items():
         with Capture("digits", home=tmp_path / name, strict=True) as capture:
             small().fit(*data, callbacks=[capture], steps_per_epoch=2, verbose=0)
         with provml.open(tmp_path / name) as store:
             told[name] = used(store).get("shuffle")
-    assert told == {"loader": None, "arrays": True, "own": True, "generator": None}
+    assert told == {"arrays": True, "own": True, "generator": None} | {name: None for name in given if name == "loader"}
 
 
 def iter_of(batches: Any) -> Any:
