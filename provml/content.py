@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -15,6 +16,7 @@ from types import BuiltinFunctionType
 from typing import Any, NamedTuple
 
 from provml import event
+from provml.resources import mode
 from provml.values import PLAIN, plain
 
 SETTLED_SECONDS = 2.0
@@ -95,9 +97,10 @@ def _files(folder: Path) -> Iterator[Path]:
         if known in above:
             continue
         for entry in place.iterdir():
-            if entry.is_dir():
+            kind = mode(entry)
+            if stat.S_ISDIR(kind):
                 within.append((entry, above | {known}))
-            elif entry.is_file():
+            elif stat.S_ISREG(kind):
                 yield entry
 
 
@@ -108,11 +111,12 @@ def of(data: Any, *, is_here: bool = True) -> Content | None:
     """
     if isinstance(data, (str, os.PathLike)):
         path = Path(os.fsdecode(data))
-        if path.is_dir():
+        kind = mode(path)
+        if stat.S_ISDIR(kind):
             return of_folder(path)
-        if path.is_file():
+        if stat.S_ISREG(kind):
             return of_file(path)
-        if is_here and is_path(data) and not path.exists():
+        if is_here and is_path(data) and not kind:
             advice = f"Mend the path, say store=… if it lies elsewhere, or give None and name={str(path)!r}"
             raise FileNotFoundError(f"there is no file or folder {str(path)!r} here. {advice}")
         return None

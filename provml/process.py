@@ -144,13 +144,20 @@ def ending(error: BaseException | None) -> tuple[str, list[str]]:
 _builtin_exit = _original_exit = sys.exit
 _original_quit: Callable[..., NoReturn] | None = None
 _left: list[SystemExit] = []
+_failed: list[BaseException] = []
 _before: object = None
+_is_expecting = False
 
 
 class _Exit(SystemExit):
     """What `sys.exit` raises while it is watched: it notes where it dies; below no frame if nobody caught it."""
 
     frames: dict[int, int]
+
+    def at(self, frame: FrameType) -> _Exit:
+        """Itself, knowing where it is raised."""
+        self.frames = instructions(frame)
+        return self
 
     def __del__(self) -> None:
         if sys._getframe().f_back is None:
@@ -197,10 +204,53 @@ def _quit(self: object, code: object = None) -> NoReturn:
 def _exit(status: object = None, /) -> NoReturn:
     """Exit, as ever; in another thread than the main one, that ends no process."""
     if threading.current_thread() is threading.main_thread() and _original_exit is _builtin_exit:
-        error = _Exit() if status is None else _Exit(status)
-        error.frames = instructions(sys._getframe(1))
-        raise error
+        # under no name here, which its traceback would hold: then it would die in a sweep only, which may be too late
+        raise (_Exit() if status is None else _Exit(status)).at(sys._getframe(1))
     _original_exit(status)  # type: ignore[arg-type]
+
+
+def _expect_worker() -> None:
+    """This may become a worker of `multiprocessing`: it was forked, or is just being made ready."""
+    global _is_expecting
+    workers = sys.modules.get("multiprocessing.util")
+    if workers is not None and not _is_expecting:
+        _is_expecting = True
+        workers.register_after_fork(_watch_worker, lambda watch: watch())
+
+
+def _watch_worker() -> None:
+    """In a worker that begins: know by what it ends. From Python 3.13 on, that has been caught when its end comes."""
+    from multiprocessing import current_process, parent_process
+
+    if parent_process() is None:
+        return
+    worker: Any = current_process()
+    work = worker.run
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            _failed[:] = [error]
+            raise
+
+    worker.run = run
+
+
+_expect_worker()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_expect_worker)
+
+
+def _worker_exit() -> SystemExit | None:
+    """What a worker that was not watched from its beginning ends by, as far as the code that it leaves with tells."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_name != "_bootstrap":  # in there, the code is not known yet
+        if frame.f_globals.get("__name__") in ("multiprocessing.popen_fork", "multiprocessing.forkserver"):
+            code = frame.f_locals.get("code")
+            return SystemExit(code) if code else None
+        frame = frame.f_back
+    return None
 
 
 def instructions(frame: FrameType | None) -> dict[int, int]:
@@ -226,9 +276,9 @@ def raised_at(error: BaseException | None) -> dict[int, int]:
 
 def ended_by() -> BaseException | None:
     """At the end of a process: the exception that ended it, if one did. In a notebook a cell's error ends nothing."""
-    if _left:
-        return _left[0]
+    if _failed or _left:
+        return (_failed or _left)[0]
     last = getattr(sys, "last_value", None)
     if last is _before or hasattr(sys, "ps1") or not isinstance(last, BaseException):
-        return None
+        return _worker_exit()
     return last

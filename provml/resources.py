@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
+NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP, errno.EINVAL)
+"""How a system says that a path leads to nothing."""
 
 
 def folder(name: str) -> Path:
@@ -40,3 +43,18 @@ def absolute(home: Path) -> Path:
         return home.resolve()
     except (OSError, RuntimeError):  # the directory is gone, or links go in circles: who writes there will say so
         return home
+
+
+def mode(path: Path) -> int:
+    """The kind of what is at a path, as `stat` has it; 0 where nothing is.
+
+    What the system refuses to look at is an error. From Python 3.14 on, pathlib's own `exists` takes it for nothing.
+    """
+    try:
+        return path.stat().st_mode
+    except OSError as error:
+        if error.errno not in NOWHERE:
+            raise
+    except ValueError:  # no path is such a text
+        pass
+    return 0

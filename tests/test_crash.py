@@ -349,6 +349,34 @@ def test_a_worker_that_fails_says_so():
     assert (end.status, end.error) == ("FAILED", ["ValueError", "bad image"])
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("fails", ["1 / 0", "sys.exit(3)", "pass"])
+@pytest.mark.parametrize("first", ["import provml.recorder", ""], ids=["loaded", "not loaded"])
+def test_a_run_that_a_worker_begins_ends_as_the_worker_does(method: str, fails: str, first: str):
+    finish(
+        f"""
+        import multiprocessing, sys, provml
+        {first}
+        def work():
+            run = provml.record("x", run="r", strict=True, capture_environment=False)
+            run.step("load")
+            {fails}
+        if __name__ == "__main__":
+            worker = multiprocessing.get_context(sys.argv[1]).Process(target=work)
+            worker.start()
+            worker.join()
+            assert worker.exitcode == {{"1 / 0": 1, "sys.exit(3)": 3, "pass": 0}}[{fails!r}]
+        """,
+        method,
+    )
+    ((*_, end),) = journals().values()
+    assert isinstance(end, End)
+    told = {"1 / 0": ["ZeroDivisionError", "division by zero"], "sys.exit(3)": ["SystemExit", "3"], "pass": []}[fails]
+    if fails == "1 / 0" and sys.version_info >= (3, 13) and (method == "spawn" or not first):
+        told = ["SystemExit", "1"]  # then only the code that it leaves with is known any more
+    assert (end.status, end.error) == ("FAILED" if told else "FINISHED", told)
+
+
 def test_child_processes_join_the_run_through_the_environment():
     Path("child.py").write_text(
         "import provml\n"

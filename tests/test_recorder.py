@@ -636,6 +636,13 @@ def test_a_fault_in_a_verb_never_reaches_the_training_unless_strict(number: int,
         WRONG[number](run)
 
 
+def test_a_folder_with_what_cannot_be_looked_at_is_not_told_as_if_that_were_not_there(tmp_path: Path):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "cat.png").symlink_to("x" * 300)
+    with record(strict=True) as run, pytest.raises(OSError, match="too long"):
+        run.dataset(tmp_path / "images")
+
+
 def test_errors_of_the_training_itself_are_never_swallowed():
     def loader():
         yield 1

@@ -8,6 +8,7 @@ import opcode
 import sys
 import threading
 from types import CodeType, FrameType, TracebackType
+from typing import Any
 
 from provml.process import instructions, raised_at
 
@@ -17,6 +18,8 @@ LETTING_GO = ("STORE_", "DELETE_")
 """How the instructions begin that drop one that had a name."""
 WAITING = {"YIELD_VALUE", "RESUME"}
 """Where a generator is, around the user's own, that is closed itself."""
+ENDING = ("RETURN_VALUE", "RETURN_CONST", "RAISE_", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD")
+"""How the instructions begin that the next one never follows."""
 
 
 class Loop:
@@ -32,7 +35,7 @@ class Loop:
         runs: FrameType | None = frame
         while runs is not None:
             self._outermost = id(runs), runs.f_code
-            self._turns[self._outermost] = self._turn = runs.f_lasti
+            self._turns[self._outermost] = self._turn = _place(runs.f_code, runs.f_lasti)
             if not runs.f_code.co_flags & inspect.CO_GENERATOR:  # others, such as a progress bar, only pass it on
                 break
             runs = runs.f_back
@@ -46,10 +49,12 @@ class Loop:
         self._left_from = instructions(frame)
         at = frame
         while at is not None:
-            name = _instruction(at)
+            place = _place(at.f_code, at.f_lasti)
+            name = _name(at.f_code, place)
             turn = self._turns.get((id(at), at.f_code))
             if turn is not None and name not in WAITING:
-                if at.f_lasti == turn:  # where it takes its turns, something else such as `zip` or `islice` let it go
+                # where it takes its turns or has none left, something else such as `zip` or `islice` let it go
+                if place == turn or (name == "POP_ITER" and _name(at.f_code, place - 2) == "END_FOR"):
                     self._raised = self._is_raised()
                     self.ran_out = not self._raised
                 else:
@@ -61,7 +66,8 @@ class Loop:
         """Whether an exception goes through its frames where they take a turn. Python shows one that nobody has caught
         yet nowhere, but its traceback is there."""
         traces = (one for one in gc.get_objects() if type(one) is TracebackType)  # no proxy is asked
-        return any(self._turns.get((id(one.tb_frame), one.tb_frame.f_code)) == one.tb_lasti for one in traces)
+        at = ((id(one.tb_frame), one.tb_frame.f_code, one.tb_lasti) for one in traces)
+        return any(self._turns.get((frame, code)) == _place(code, last) for frame, code, last in at)
 
     def failed(self, error: BaseException | None) -> BaseException | None:
         """The error that it was left by, as far as that is known; None where it was left by `break` or `return`."""
@@ -87,19 +93,52 @@ class Loop:
         return threading.get_ident() != self._thread
 
     def _holds(self, frame: FrameType) -> bool:
-        """Whether a frame is at an instruction, or else a line, of the loop."""
-        import dis
-
-        code = list(dis.get_instructions(frame.f_code))
-        turn = next((one for one in code if one.offset == self._turn), None)
-        if turn is None or turn.opname != "FOR_ITER":
+        """Whether a frame is inside the loop: at an instruction that still has what it goes over on the stack."""
+        code = frame.f_code
+        if _name(code, self._turn) != "FOR_ITER":
             return True
-        if self._turn <= frame.f_lasti < turn.argval:
+        try:
+            start = next(place for place in range(0, len(code.co_code), 2) if _name(code, place) == "RESUME")
+            depth = _reached(code, start, 0)[self._turn]
+            return _place(code, frame.f_lasti) in _reached(code, self._turn, depth)
+        except Exception:  # a Python whose instructions are others
             return True
-        lines = dict(dis.findlinestarts(frame.f_code))
-        inside = [line for offset, line in lines.items() if self._turn < offset < turn.argval and line is not None]
-        return bool(inside) and min(inside) < frame.f_lineno <= max(inside)
 
 
-def _instruction(frame: FrameType) -> str:
-    return opcode.opname[frame.f_code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""
+def _place(code: CodeType, last: int) -> int:
+    """Where the instruction begins that a frame is at: Python may be at the room for its caches, which comes after."""
+    while last > 0 and _name(code, last) == "CACHE":
+        last -= 2
+    return last
+
+
+def _name(code: CodeType, place: int) -> str:
+    return opcode.opname[code.co_code[place]] if place >= 0 else ""
+
+
+def _reached(code: CodeType, start: int, depth: int) -> dict[int, int]:
+    """The instructions that can be come to from one without touching what is on the stack before it, which are so many
+    values; and how many there are before each."""
+    import dis
+
+    known: Any = dis.Bytecode(code)  # its types lack the table of who catches what
+    listed = list(known)
+    numbers = {one.offset: number for number, one in enumerate(listed)}
+    found: dict[int, int] = {}
+    coming = [(start, depth)]
+    while coming:
+        place, held = coming.pop()
+        if place in found or held < depth:
+            continue
+        found[place] = held
+        one = listed[numbers[place]]
+        for guard in known.exception_entries:
+            if guard.start <= place < guard.end and guard.depth >= depth:
+                coming.append((guard.target, guard.depth + guard.lasti + 1))
+        if one.opcode in dis.hasjrel or one.opcode in dis.hasjabs:
+            coming.append((one.argval, held + dis.stack_effect(one.opcode, one.arg, jump=True)))
+        is_moved = one.opname == "SWAP" and (one.arg or 0) > held - depth  # to be dropped at a `return`
+        if not is_moved and not one.opname.startswith(ENDING):
+            following = listed[numbers[place] + 1].offset
+            coming.append((following, held + dis.stack_effect(one.opcode, one.arg, jump=False)))
+    return found

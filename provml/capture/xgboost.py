@@ -22,8 +22,10 @@ except ImportError as error:
 
 SAME = {"eta": "learning_rate", "gamma": "min_split_loss", "lambda": "reg_lambda", "alpha": "reg_alpha"}
 """Settings that stand in a configuration under two names, and the one that is kept."""
-LEFT = ("nthread", "random_state", "num_trees", "updater_seq", "validate_parameters", "fail_on_invalid_gpu_id")
-"""What stands there twice or says nothing of the training."""
+LEFT = (
+    "nthread", "random_state", "num_trees", "updater_seq", "validate_parameters", "fail_on_invalid_gpu_id", "rng_state",
+)  # fmt: skip
+"""What stands there twice or says nothing of the training, and how its random numbers stand: with each round anew."""
 FROM = ("learner_train_param", "generic_param", "gbtree_model_param", "gbtree_train_param", "tree_train_param")
 FROM_OTHERS = ("dart_train_param", "gblinear_train_param", "linear_train_param", "learner_model_param")
 

@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from provml.errors import BrokenFile, ProvmlError
-from provml.resources import default_home
+from provml.resources import default_home, mode
 
 if TYPE_CHECKING:
     from provml.answer import Answer
@@ -86,7 +86,7 @@ def existing(home: Path | None) -> Path:
     """The home to read: it must be there, for reading makes none."""
     folder = home or default_home()
     advice = "Record a run there first, or name another with --home or PROVML_HOME."
-    if not folder.exists():
+    if not mode(folder):
         raise BrokenFile("there is no such home", advice, file=str(folder))
     if not folder.is_dir():
         raise BrokenFile("it is a file, not a home", advice, file=str(folder))

@@ -227,7 +227,7 @@ class Index:
                 return True
             except OSError:  # it may not be looked at just now
                 continue
-        return any(not (self.home / "added" / name).exists() for name in self.progress.added)
+        return any(not resources.mode(self.home / "added" / name) for name in self.progress.added)
 
     def sync(self, report: Callable[[int], None] | None = None) -> int:
         """Take in what is new in the journals; how many events that was."""

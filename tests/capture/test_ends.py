@@ -117,6 +117,7 @@ def test_a_model_is_saved_where_recording_is_off(
 
 @pytest.mark.parametrize(("way", "off"), [*((way, "") for way in WAYS), (by_sklearn, "1")])
 def test_the_end_of_the_process_ends_them_too(tmp_path: Path, way: Callable[..., None], off: str):
+    pytest.importorskip(way.__name__.removeprefix("by_"))
     said = f"home={str(tmp_path / 'home')!r}, strict=True, capture_environment=False"
     code = f"from pathlib import Path\nfrom capture.test_ends import *\n{way.__name__}(Path('net'), {said})\n"
     around = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PROVML_DISABLED": off, "OMP_NUM_THREADS": "1"}

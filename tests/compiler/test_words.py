@@ -86,7 +86,7 @@ def test_terms_without_words_get_their_name_in_words(make):
         "ex:BigCat a owl:Class . ex:hasTail a owl:DatatypeProperty ; rdfs:domain ex:BigCat ; rdfs:range xsd:string ."
     )
     assert made.BigCat.__doc__.split("\n")[0] == "Big cat."
-    assert "        has_tail: has tail\n" in made.BigCat.__doc__
+    assert "    has_tail: has tail\n" in made.BigCat.__doc__  # from 3.13 on, Python takes the indentation out
     assert '"""has tail"""' in made.code
     assert "A big cat has" in made.shapes
 
