@@ -32,17 +32,19 @@ class Loop:
         self._raised = False
         self.ran_out = False
         """Whether it was not left but came to its end, by what it goes over besides this generator."""
+        self._frame, self._code, self._last = id(frame), frame.f_code, frame.f_lasti
         runs: FrameType | None = frame
         while runs is not None:
             self._outermost = id(runs), runs.f_code
-            self._turns[self._outermost] = self._turn = _place(runs.f_code, runs.f_lasti)
+            self._turns[self._outermost] = self._turn = runs.f_lasti
             if not runs.f_code.co_flags & inspect.CO_GENERATOR:  # others, such as a progress bar, only pass it on
                 break
             runs = runs.f_back
 
     def is_at(self, frame: FrameType) -> bool:
         """Whether it takes a turn just where it took its last, with nothing in between but the user's own loop."""
-        return len(self._turns) == 1 and self._turns.get((id(frame), frame.f_code)) == frame.f_lasti
+        is_same = id(frame) == self._frame and frame.f_code is self._code and frame.f_lasti == self._last
+        return is_same and len(self._turns) == 1
 
     def leave(self, frame: FrameType | None) -> None:
         """It was left, at what its frames are at now."""
@@ -51,7 +53,7 @@ class Loop:
         while at is not None:
             place = _place(at.f_code, at.f_lasti)
             name = _name(at.f_code, place)
-            turn = self._turns.get((id(at), at.f_code))
+            turn = self._turn_in(id(at), at.f_code)
             if turn is not None and name not in WAITING:
                 # where it takes its turns or has none left, something else such as `zip` or `islice` let it go
                 if place == turn or (name == "POP_ITER" and _name(at.f_code, place - 2) == "END_FOR"):
@@ -67,7 +69,12 @@ class Loop:
         yet nowhere, but its traceback is there."""
         traces = (one for one in gc.get_objects() if type(one) is TracebackType)  # no proxy is asked
         at = ((id(one.tb_frame), one.tb_frame.f_code, one.tb_lasti) for one in traces)
-        return any(self._turns.get((frame, code)) == _place(code, last) for frame, code, last in at)
+        return any(self._turn_in(frame, code) == _place(code, last) for frame, code, last in at)
+
+    def _turn_in(self, frame: int, code: CodeType) -> int | None:
+        """Where a frame takes its turns; None where it is none of the loop's."""
+        last = self._turns.get((frame, code))
+        return _place(code, last) if last is not None else None
 
     def failed(self, error: BaseException | None) -> BaseException | None:
         """The error that it was left by, as far as that is known; None where it was left by `break` or `return`."""
@@ -95,12 +102,13 @@ class Loop:
     def _holds(self, frame: FrameType) -> bool:
         """Whether a frame is inside the loop: at an instruction that still has what it goes over on the stack."""
         code = frame.f_code
-        if _name(code, self._turn) != "FOR_ITER":
+        turn = _place(code, self._turn)
+        if _name(code, turn) != "FOR_ITER":
             return True
         try:
             start = next(place for place in range(0, len(code.co_code), 2) if _name(code, place) == "RESUME")
-            depth = _reached(code, start, 0)[self._turn]
-            return _place(code, frame.f_lasti) in _reached(code, self._turn, depth)
+            depth = _reached(code, start, 0)[turn]
+            return _place(code, frame.f_lasti) in _reached(code, turn, depth)
         except Exception:  # a Python whose instructions are others
             return True
 
