@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 
 class BatchNow:
-    """A batch while it is worked on: on the slate where that is to be had, else an event for all that is said of it."""
+    """A batch while it is worked on: on the slate where that is to be had, else an event for all that is said of it.
 
-    __slots__ = ("_began", "_section", "closed", "data", "index", "slate")
+    While it is the one that is now on a slate, that knows its index and when it began: it may stand for each of a loop.
+    """
+
+    __slots__ = ("_section", "began", "closed", "data", "index", "slate")
 
     def __init__(self, section: Batched, index: int, data: Any, slate: Slate | None, closed: bool) -> None:
         self.index = index
@@ -26,7 +29,7 @@ class BatchNow:
         self._section = section
         self.slate = slate
         self.closed = closed
-        self._began = perf_counter()
+        self.began = perf_counter()
 
     @property
     def run(self) -> Recorder:
@@ -36,7 +39,9 @@ class BatchNow:
     @property
     def at(self) -> str:
         """Its place in the run."""
-        return f"{self._section.at}/{self.index}"
+        slate = self.slate
+        index = slate.index if slate is not None and slate.now is self else self.index
+        return f"{self._section.at}/{index}"
 
     def measured(self, /, **values: Any) -> None:
         """Measures of this batch."""
@@ -75,9 +80,9 @@ class BatchNow:
         self.closed = True
         slate = self.slate
         if slate is not None and slate.now is self:
-            slate.end(self._began, ago)
+            slate.end(ago)
         else:
-            self.run.tell(Batch(self.at, time() - ago, perf_counter() - self._began - ago))
+            self.run.tell(Batch(self.at, time() - ago, perf_counter() - self.began - ago))
 
     def left(self) -> None:
         """Its loop goes on no more for now: it ends, unless it has, and the next was just asked for."""
@@ -139,7 +144,7 @@ class Batched:
                 raise
             if slate is not None and slate.now is batch and not batch.closed:  # as `done` does it
                 batch.closed = True
-                slate.end(batch._began)
+                slate.end()
             else:
                 batch.done()
         if slate is not None:
@@ -191,13 +196,13 @@ def handed(loader: Iterable[Any], to: Handed) -> Iterator[Any]:
         return
     batch: BatchNow | None = None
     slate: Slate | None = None
-    index, clock, seconds, end = 0, perf_counter, SECONDS, ENDED
+    index, began, clock, seconds, end = 0, 0.0, perf_counter, SECONDS, ENDED
     try:
         for data in loader:
             if slate is not None and batch is not None and slate.now is batch:  # and so its epoch goes on
-                batch.index = index = index + 1
+                slate.index = index = index + 1
                 slate.view[slate.row] = index
-                batch._began = clock()
+                slate.began = began = clock()
                 to.batch, to.slate = batch, slate  # another loop may have had its turn meanwhile
             else:
                 section = batch._section if batch is not None else None
@@ -210,7 +215,7 @@ def handed(loader: Iterable[Any], to: Handed) -> Iterator[Any]:
                 index += 1
                 to.batch = batch = section.batch(index)
                 to.slate = batch.slate
-                slate = batch.slate if section._every == 1 else None
+                slate, began = batch.slate if section._every == 1 else None, batch.began
             try:
                 yield data
             except GeneratorExit:
@@ -220,7 +225,7 @@ def handed(loader: Iterable[Any], to: Handed) -> Iterator[Any]:
                 raise
             if slate is not None and slate.now is batch:  # as in `Slate.end`, but that it stays the one that is now
                 ended, row, view = clock(), slate.row, slate.view
-                view[row + seconds] = ended - batch._began
+                view[row + seconds] = ended - began
                 view[row + end] = ended + slate.lag
                 slate.row, slate.told = row + slate.width, 0
                 if ended > slate.due or row == slate.last:

@@ -62,6 +62,9 @@ class Now(Protocol):
     """A batch that may have a row; it is `closed` when nothing more is told of it."""
 
     closed: bool
+    index: int
+    began: float
+    """When, by the clock that counts seconds."""
 
     @property
     def at(self) -> str:
@@ -79,8 +82,8 @@ class Slate:
     """
 
     __slots__ = (
-        "_before", "_begun", "_folded", "_map", "_new", "_sink", "_tell", "_tells", "_thread", "_whole",
-        "at", "due", "lag", "last", "names", "now", "only", "owner", "path", "row", "told", "view", "width",
+        "_before", "_begun", "_folded", "_map", "_new", "_sink", "_tell", "_tells", "_thread", "_whole", "at", "began",
+        "due", "index", "lag", "last", "names", "now", "only", "owner", "path", "row", "told", "view", "width",
     )  # fmt: skip
 
     def __init__(self, sink: MappedFile, tell: Callable[[event.Event], bool]) -> None:
@@ -89,7 +92,8 @@ class Slate:
         self.now: Now | None = None
         self.row = self.last = HEAD
         self.width = VALUES
-        self.told = 0
+        self.told = self.index = 0
+        self.began = 0.0
         self.names: dict[str, int] = {}
         self.only: Any = None
         """The name of the measure where there is just one, else none that a measure can have."""
@@ -166,7 +170,7 @@ class Slate:
         """A batch begins, and is now, if none is."""
         if self.now is None and self.row <= self.last and 0 < index <= LARGEST:
             self.view[self.row] = index
-            self.now = batch
+            self.now, self.index, self.began = batch, index, batch.began
 
     def measured(self, values: Mapping[str, Any], tensor: Any = None) -> bool:
         """Take measures of it down; whether all of them could be. A tensor is what `tolist` makes of it."""
@@ -194,10 +198,10 @@ class Slate:
         view[row + TOLD] = self.told = told
         return True
 
-    def end(self, began: float, ago: float = 0.0) -> None:
-        """It ended, now or some seconds ago; when it began is by the clock that counts them."""
+    def end(self, ago: float = 0.0) -> None:
+        """It ended, now or some seconds ago."""
         ended, row, view = perf_counter() - ago, self.row, self.view
-        view[row + SECONDS] = ended - began
+        view[row + SECONDS] = ended - self.began
         view[row + ENDED] = ended + self.lag
         self.row, self.now, self.told = row + self.width, None, 0
         if ended > self.due or row == self.last:
@@ -246,8 +250,14 @@ class Slate:
         self._spill()
         if self.now is not None and not self.has_begun:
             self.now.closed = True
-        self.now, self.told, self._thread = None, 0, 0
+        self._let_go()
         self.owner = None  # last, for another thread may have it from then on
+
+    def _let_go(self) -> None:
+        """No batch is the one that is now: it knows by itself what was known of it here."""
+        if self.now is not None:
+            self.now.index, self.now.began = self.index, self.began
+        self.now, self.told, self._thread = None, 0, 0
 
     def _spill(self) -> None:
         """Tell what was measured of the batch that has not ended, after all others were told."""
@@ -292,7 +302,8 @@ class Slate:
 
     def drop(self) -> None:
         """Let go of it and leave it as it is, for it belongs to the process that forked this one."""
-        self.owner, self.now, self.told, self._thread = None, None, 0, 0
+        self._let_go()
+        self.owner = None
         self._tell = lambda what: True
         self._map = bytearray(END * BYTES)  # for a thread that is in the middle of a row
         self._whole = self.view = memoryview(self._map).cast("d")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -426,6 +427,27 @@ def test_what_a_loader_measures_is_of_a_batch_that_there_is(tmp_path: Path, tell
     assert sorted(what.values["loss"] for what in told) == [10.0, 10.0, 20.0, 20.0, 20.0, 20.0, 30.0, 30.0]
     assert batches(tmp_path) == [f"training/{e}{b}" for e in (1, 2) for b in ("/1", "/2", "/3", "")]
     conforms(tmp_path)
+
+
+def test_a_forked_child_tells_of_the_batch_in_which_it_was_forked(tmp_path: Path):
+    one = Trained(tmp_path)
+    with one.capture as capture:
+        for _ in capture.epochs(1):
+            for number in capture.batches(range(1, 6)):
+                one.step(float(number))
+                if number == 4:
+                    child = os.fork()
+                    if not child:
+                        capture.measured(child=1.0)
+                        capture.batch.done()  # type: ignore[union-attr]
+                        os._exit(0)
+                    os.waitpid(child, 0)
+    own, main = sorted(tmp_path.glob("runs/*/*.jsonl"), key=lambda path: path.stem == "main")
+    assert [what.values for what in told_in(own) if isinstance(what, Measured)] == [{"child": 1.0}]
+    (ended,) = (what for what in told_in(own) if isinstance(what, Batch))
+    assert ended.at == "training/1/4"
+    assert 0 < ended.s < next(what for what in told_in(main) if isinstance(what, Done) and "/" in what.at).s
+    assert [what.at for what in told_in(main) if isinstance(what, Batch)] == [f"training/1/{n}" for n in range(1, 6)]
 
 
 ROWS = (slate.END - slate.HEAD) // (slate.VALUES + 1)
