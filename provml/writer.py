@@ -130,7 +130,7 @@ class Writer:
         self._open(self.first)
 
     def _watch_worker(self) -> None:
-        """A worker of `multiprocessing` leaves without atexit, and what it was sent may arrive before it is one."""
+        """A worker of `multiprocessing` may leave without atexit, and what it was sent may arrive before it is one."""
         from multiprocessing import parent_process, util
 
         util.register_after_fork(self, Writer._watch_worker)
@@ -138,7 +138,7 @@ class Writer:
             util.Finalize(None, self._end_child, exitpriority=10)
 
     def _end_child(self) -> None:
-        self.close(event.End(time.time(), *process.ending(sys.exc_info()[1])))
+        self.close(event.End(time.time(), *process.ending(sys.exc_info()[1] or process.ended_by())))
 
     @property
     def suffix(self) -> str:
