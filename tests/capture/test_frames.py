@@ -39,6 +39,7 @@ class Turns:
 
 
 def bar(steps: Any) -> Iterator[Any]:
+    """What a progress bar does."""
     try:
         for step in steps:  # noqa: UP028  # as tqdm has it
             yield step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 import provml
 from capture.contract import Boom, adaptations, ask, judged, models_of
+from capture.test_frames import Bar, bar
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
 
@@ -28,26 +29,6 @@ def statuses(store: Any) -> list[str]:
         store, "SELECT ?s { ?t a provml:TrainingExecution ; prov:startedAtTime ?b ; provlake:status ?s } ORDER BY ?b"
     )
     return [status for (status,) in rows]
-
-
-def bar(steps: Any) -> Iterator[Any]:
-    """What a progress bar does."""
-    try:
-        for step in steps:  # noqa: UP028  # as tqdm has it
-            yield step
-    finally:
-        str(steps)
-
-
-class Bar:
-    """A progress bar that has a name, and so is still there when its loop was left."""
-
-    def __init__(self, steps: Any) -> None:
-        self.steps = iter(steps)
-
-    def __iter__(self) -> Iterator[Any]:
-        for step in self.steps:  # noqa: UP028  # as tqdm has it
-            yield step
 
 
 # ---- left

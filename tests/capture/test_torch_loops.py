@@ -15,14 +15,14 @@ from journals import told_in
 
 import provml
 from capture.contract import Boom, adaptations, ask, by_epoch, judged, models_of
+from capture.test_frames import Bar, bar
 from provml import slate
 from provml.event import Adapted, Batch, Done, Measured
 from provml.validation import validate
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
 
-from capture.test_loop import Bar, bar  # noqa: E402  # both need PyTorch
-from provml.capture.torch import Capture  # noqa: E402
+from provml.capture.torch import Capture  # noqa: E402  # it needs PyTorch
 
 pytestmark = pytest.mark.xdist_group("torch")  # loading PyTorch takes seconds: once is enough
 EPOCH = "provml:TrainingEpochExecution"
