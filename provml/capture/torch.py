@@ -13,9 +13,10 @@ from time import perf_counter
 from typing import Any
 
 from provml.batch import BatchNow, handed
-from provml.capture import facts, layer
+from provml.capture import layer
+from provml.capture.loading import Loading
 from provml.capture.loop import Loop
-from provml.capture.optimizing import Optimizing, named, unwrapped
+from provml.capture.optimizing import named, unwrapped
 from provml.capture.recording import BY_HAND, hook
 from provml.capture.section import Section
 from provml.content import Data
@@ -31,7 +32,7 @@ except ImportError as error:
 TENSOR = torch.Tensor
 
 
-class Capture(Optimizing):
+class Capture(Loading):
     """Records a plain training loop.
 
     Give it what the loop uses: `network`, `optimizer` and `scheduler` (one, several, or several by name), `loss`, and
@@ -125,6 +126,7 @@ class Capture(Optimizing):
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """The batches of a loader, just as it gives them; `measured` is of the batch while its turn lasts."""
+        self.meet(loader)
         return handed(loader, self)
 
     def begun(self) -> Epoch | None:
@@ -189,6 +191,8 @@ class Capture(Optimizing):
             self._now.told.update(values)
         if section is not None:
             section.measured(**values)
+        else:
+            self.outside()
 
     @hook
     def parameters(self, /, **values: Any) -> None:
@@ -196,11 +200,14 @@ class Capture(Optimizing):
         if self.trained is not None:
             self.trained.parameters(**self.selection.of(values))
 
-    def evaluation(self, *, name: str = "evaluation", **values: Any) -> Section:
-        """An evaluation of the model, in its training or after it: `with capture.evaluation() as test:`."""
+    def evaluation(self, model: Any = None, *, name: str = "evaluation", **values: Any) -> Section:
+        """An evaluation of the model, in its training or after it: `with capture.evaluation() as test:`.
+
+        Or of another object, or of a file that was saved.
+        """
         self._settle_left()
         found: list[Stage] = []
-        self._begin_test(name, values, found)
+        self._begin_test(model, name, values, found)
         return Section(self.run, lambda: found[0] if found else None)
 
     def saved(self, path: Any, **said: Any) -> Data | None:
@@ -216,9 +223,7 @@ class Capture(Optimizing):
             "optimizer": ", ".join(type(one).__name__ for one in self.optimizers.values()) or None
         }
         values |= self.now() | {"loss": named(self._loss), "epochs": planned}
-        loader = self._data.get("training")
-        if hasattr(loader, "batch_size") and hasattr(loader, "dataset"):
-            values |= facts.loading(loader)
+        values |= self.loader_settings()
         for number, one in enumerate(self.schedulers, 1):
             values["scheduler" if len(self.schedulers) == 1 else f"scheduler_{number}"] = type(one).__name__
         if self._scaler is not None and self._scaler.is_enabled():
@@ -231,7 +236,7 @@ class Capture(Optimizing):
         )
         values["num_layers"] = len(layers) or None
         self.anew("training", "validation")
-        stage = self.begin_training(values, using=self.data("training"), model=self._trained_one())
+        stage = self.begin_training(values, using=self.loader_data(), model=self.trained_one())
         for kind in dict.fromkeys(type(one).__name__ for one in self.optimizers.values()):
             stage.implemented_by(kind, software="torch", version=torch.__version__)
         self._lazy = self.network is not None and _is_lazy(self.network)
@@ -342,16 +347,12 @@ class Capture(Optimizing):
             batch.left()
 
     @hook
-    def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:
+    def _begin_test(self, model: Any, name: str, values: dict[str, Any], found: list[Stage]) -> None:
         if self.stage is not None:
             self.open_epoch()
         self.anew("test")
         using = self.data("test")
-        found.append(self.begin_evaluation(name=name, using=using, model=self._trained_one(), **values))
-
-    def _trained_one(self) -> Any:
-        """The object that is trained: the network, or an optimizer that holds its parameters."""
-        return self.network if self.network is not None else next(iter(self.optimizers.values()), None)
+        found.append(self.begin_evaluation(name=name, using=using, model=self.trained_one(model), **values))
 
     def _on_step(self, optimizer: Any, given: Any, named: Any) -> None:
         """After an optimizer's step: what it used is in force. Before it, all that is asked here would take longer."""
