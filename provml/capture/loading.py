@@ -68,11 +68,14 @@ class Loading(Optimizing):
             return model
         return self.network if self.network is not None else next(iter(self.optimizers.values()), None)
 
+    def resumed(self, one: Any, first: int) -> Data | None:
+        """What a training goes on from that begins with a later epoch, where this capture has not trained it before."""
+        held = self._data.get("model")
+        return self.found(held) if first > 1 and held is not None and self.known(one) is None else None
+
     def outside(self) -> None:
         """Something was said that is of no training: say so, once."""
         if not self._is_outside_said and not self.run.off:
             self._is_outside_said = True
-            said = (
-                "provml: what is measured outside of a training is not recorded; the loop goes over capture.epochs(…)"
-            )
+            said = "provml: what is measured outside of epochs is not recorded; say `for epoch in capture.epochs(…):`"
             logging.getLogger("provml").warning(said)

@@ -103,7 +103,7 @@ class Capture(Loading):
             raise WrongType("Capture", "epochs", count, "how many, or what to go over", "Give a number: epochs(3).")
         planned = len(items) if isinstance(items, Sequence) else None
         self._settle(sys.exc_info()[1])
-        self._begin(planned)
+        self._begin(planned, first)
         self._planned = planned
         loop: Loop | None = None
         for index, _ in enumerate(items, first):
@@ -218,7 +218,7 @@ class Capture(Loading):
     # ---- the same, safely
 
     @hook
-    def _begin(self, planned: int | None) -> None:
+    def _begin(self, planned: int | None, first: int) -> None:
         values: dict[str, Any] = {
             "optimizer": ", ".join(type(one).__name__ for one in self.optimizers.values()) or None
         }
@@ -236,7 +236,8 @@ class Capture(Loading):
         )
         values["num_layers"] = len(layers) or None
         self.anew("training", "validation")
-        stage = self.begin_training(values, using=self.loader_data(), model=self.trained_one())
+        one, using = self.trained_one(), self.loader_data()
+        stage = self.begin_training(values, using=using, model=one, after=self.resumed(one, first))
         for kind in dict.fromkeys(type(one).__name__ for one in self.optimizers.values()):
             stage.implemented_by(kind, software="torch", version=torch.__version__)
         self._lazy = self.network is not None and _is_lazy(self.network)

@@ -507,6 +507,26 @@ def test_a_file_or_another_object_may_be_what_is_evaluated(tmp_path: Path):
         assert third not in made
 
 
+def test_a_training_that_is_resumed_goes_on_counting_and_from_the_file_that_was_handed_over(tmp_path: Path):
+    network, optimizer = linear()
+    with Capture(
+        "digits", network, optimizer, home=tmp_path / "home", strict=True, save_model=tmp_path / "a"
+    ) as capture:
+        epochs(capture, network, optimizer, count=2)
+    again, optimizer = linear()
+    data = {"model": tmp_path / "a"}
+    with Capture("digits", again, optimizer, data=data, home=tmp_path / "home", strict=True) as capture:
+        for _ in capture.epochs(2, first=3):
+            optimizer.step()
+        for _ in capture.epochs(1, first=5):
+            optimizer.step()
+    with provml.open(tmp_path / "home") as store:
+        found = ask(store, "SELECT ?i { ?e a provml:TrainingEpochExecution ; provml:sectionIndex ?i } ORDER BY ?i")
+        assert [index for (index,) in found] == [1, 2, 3, 4, 5]
+        steps = [row[1] for row in store.ask("b3", model="digits@latest")]
+        assert len(steps) == 3, "the training before, the one that went on, and the one after that"
+
+
 def test_measures_outside_of_the_epochs_are_not_lost_in_silence(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     with Capture("digits", *linear(), home=tmp_path) as capture:
         for _ in range(3):
