@@ -119,7 +119,7 @@ def test_roll_ups_are_what_aggregates_over_the_batches_give(world: dict[str, Any
 
 
 @given(WORLDS)
-@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_lifted_conforms_to_the_ontology(world: dict[str, Any]):
     with tempfile.TemporaryDirectory() as folder:
         (path,) = live(world, Path(folder)).glob("*.jsonl")
