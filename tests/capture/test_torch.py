@@ -225,6 +225,45 @@ def test_a_change_in_the_middle_of_an_epoch_is_of_that_epoch(tmp_path: Path):
     assert stepped(tmp_path / "epochs", optimizer, turn, watch="epoch") == []
 
 
+class SelfHalving(torch.optim.SGD):
+    """An optimizer that writes its own rate, for the step after this one."""
+
+    def step(self, closure: Any = None) -> Any:
+        made = super().step(closure)
+        self.param_groups[0]["lr"] /= 2
+        return made
+
+
+def halved_by_itself(parameters: Any) -> Any:
+    return SelfHalving(parameters, lr=0.5)
+
+
+def halved_by_a_hook(parameters: Any) -> Any:
+    optimizer = torch.optim.SGD(parameters, lr=0.5)
+
+    def halve(one: Any, given: Any, named: Any) -> None:
+        one.param_groups[0]["lr"] /= 2
+
+    optimizer.register_step_post_hook(halve)
+    return optimizer
+
+
+@pytest.mark.parametrize("has_batches", [True, False])
+@pytest.mark.parametrize("made", [halved_by_itself, halved_by_a_hook])
+def test_a_rate_that_a_step_leaves_for_the_next_is_of_the_epoch_of_that(tmp_path: Path, made: Any, has_batches: bool):
+    optimizer = made(torch.nn.Linear(4, 2).parameters())
+    with Capture("digits", None, optimizer, home=tmp_path, strict=True, capture_environment=False) as capture:
+        for _ in capture.epochs(3):
+            for _ in capture.batches([1]) if has_batches else [1]:
+                optimizer.step()
+    with provml.open(tmp_path) as store:
+        assert adaptations(store) == [
+            (2, "learning_rate", 0.5, 0.25, "by hand"),
+            (3, "learning_rate", 0.25, 0.125, "by hand"),
+            (3, "learning_rate", 0.125, 0.0625, "by hand"),  # after the last step
+        ]
+
+
 def test_a_rate_that_is_a_tensor_is_seen_to_change_in_the_middle_too(tmp_path: Path):
     optimizer = torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=torch.tensor(0.5), foreach=False)
 

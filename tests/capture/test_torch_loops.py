@@ -518,6 +518,39 @@ def test_an_epoch_whose_step_fails_is_told_with_the_rate_of_that_step(tmp_path: 
     assert (adapted.at, adapted.values) == (f"training/{last}", {"learning_rate": 0.05})
 
 
+def test_a_step_whose_error_is_told_as_another_was_made_with_its_rate(tmp_path: Path):
+    one = Trained(tmp_path)
+
+    def forward() -> Any:
+        raise Boom
+
+    with contextlib.suppress(ValueError), one.capture as capture:
+        for _ in capture.epochs(2):
+            one.optimizer.param_groups[0]["lr"] = 0.05
+            try:
+                one.optimizer.step(forward)
+            except Boom as error:
+                raise ValueError("no") from error
+    assert rates(tmp_path) == [("training/1", {"learning_rate": 0.05})]
+    assert batches(tmp_path) == ["training/1"]
+
+
+def test_a_rate_that_no_step_was_made_with_is_not_told_where_another_verb_of_the_optimizer_fails(tmp_path: Path):
+    one = Trained(tmp_path)
+    with contextlib.suppress(ValueError), one.capture as capture:
+        for _ in capture.epochs(2):
+            one.epoch()
+            one.optimizer.param_groups[0]["lr"] = 0.05
+            one.optimizer.load_state_dict({"state": {}, "param_groups": []})
+    assert rates(tmp_path) == []
+
+
+def rates(home: Path) -> list[tuple[str, Any]]:
+    """What was adapted where."""
+    (journal,) = home.glob("runs/*/main.jsonl")
+    return [(what.at, what.values) for what in told_in(journal) if isinstance(what, Adapted)]
+
+
 # ---- measures
 
 
