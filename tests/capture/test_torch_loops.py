@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import itertools
 import os
@@ -448,6 +449,17 @@ def test_a_forked_child_tells_of_the_batch_in_which_it_was_forked(tmp_path: Path
     assert ended.at == "training/1/4"
     assert 0 < ended.s < next(what for what in told_in(main) if isinstance(what, Done) and "/" in what.at).s
     assert [what.at for what in told_in(main) if isinstance(what, Batch)] == [f"training/1/{n}" for n in range(1, 6)]
+
+
+def test_a_copy_of_a_capture_tells_of_the_batch_in_which_it_was_made(tmp_path: Path):
+    one = Trained(tmp_path)
+    with one.capture as capture:
+        for _ in capture.epochs(1):
+            for number in capture.batches([1, 2, 3]):
+                one.step(float(number))
+                if number == 2:
+                    copy.deepcopy(capture).measured(copied=5.0)
+    assert measures(tmp_path, "copied") == {"training/1/2": 5.0}
 
 
 ROWS = (slate.END - slate.HEAD) // (slate.VALUES + 1)
