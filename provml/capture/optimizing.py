@@ -127,12 +127,17 @@ def hooked(optimizer: Any, on_step: Callable[..., None]) -> Any:
     Where the step is PyTorch's own, which sets no hyperparameter, it is looked at when it is over: that takes less time
     than before it. What others have hooked there comes later, for it may set what the next step uses.
     """
-    made_in = getattr(getattr(type(optimizer), "step", None), "__module__", None) or ""
-    if not made_in.startswith("torch.optim."):
-        return optimizer.register_step_pre_hook(on_step)
-    handle = optimizer.register_step_post_hook(on_step)
-    optimizer._optimizer_step_post_hooks.move_to_end(handle.id, last=False)  # as the hooks of a module are prepended
-    return handle
+    for one in (optimizer, *inner(optimizer)):
+        hooks = getattr(one, "_optimizer_step_post_hooks", None)
+        if hooks is None:  # it is around another, and its steps are those of that
+            continue
+        made_in = getattr(getattr(type(one), "step", None), "__module__", None) or ""
+        if not made_in.startswith("torch.optim."):
+            return one.register_step_pre_hook(on_step)
+        handle = one.register_step_post_hook(on_step)
+        hooks.move_to_end(handle.id, last=False)  # as the hooks of a module are prepended
+        return handle
+    raise TypeError(f"{type(optimizer).__name__} calls no hook at its steps: what it changes is seen once an epoch")
 
 
 def is_of_step(error: BaseException | None, optimizers: Collection[Any]) -> bool:

@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import index as as_index
 from pathlib import Path
 from threading import get_ident
@@ -67,6 +68,7 @@ class Capture(Optimizing):
         if scaler is not None:
             _has("get_scale", "scaler", scaler, "a torch.amp.GradScaler", "Leave it out where there is none.")
         self._only = None
+        self._handles: list[Any] = []
         self.slate: Slate | None = None
         super().__init__(name, **settings)
         self.network = network
@@ -80,7 +82,9 @@ class Capture(Optimizing):
         self._thread = 0
         self._sums: dict[str, list[float]] = {}
         self._now: Section | None = None
-        self._handles = [hooked(one, self._on_step) for one in self.optimizers.values()]
+        for one in self.optimizers.values():
+            handle = self.tried(partial(hooked, one, self._on_step), None)
+            self._handles += [handle] if handle is not None else []
 
     def done(self, *, error: BaseException | None = None) -> None:
         """End and save what waits for an end; the optimizers are as they were."""
