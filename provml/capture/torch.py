@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import index as as_index
 from pathlib import Path
 from threading import get_ident
@@ -15,7 +16,7 @@ from typing import Any
 from provml.batch import BatchNow, handed
 from provml.capture import facts, layer
 from provml.capture.loop import Loop
-from provml.capture.optimizing import Optimizing, named, unwrapped
+from provml.capture.optimizing import Optimizing, hooked, is_of_step, named, unwrapped
 from provml.capture.recording import BY_HAND, hook
 from provml.capture.section import Section
 from provml.content import Data
@@ -67,6 +68,7 @@ class Capture(Optimizing):
         if scaler is not None:
             _has("get_scale", "scaler", scaler, "a torch.amp.GradScaler", "Leave it out where there is none.")
         self._only = None
+        self._handles: list[Any] = []
         self.slate: Slate | None = None
         super().__init__(name, **settings)
         self.network = network
@@ -80,7 +82,9 @@ class Capture(Optimizing):
         self._thread = 0
         self._sums: dict[str, list[float]] = {}
         self._now: Section | None = None
-        self._handles = [one.register_step_post_hook(self._on_step) for one in self.optimizers.values()]
+        for one in self.optimizers.values():
+            handle = self.tried(partial(hooked, one, self._on_step), None)
+            self._handles += [handle] if handle is not None else []
 
     def done(self, *, error: BaseException | None = None) -> None:
         """End and save what waits for an end; the optimizers are as they were."""
@@ -298,19 +302,9 @@ class Capture(Optimizing):
     @hook
     def _fail(self, error: BaseException) -> None:
         self._left, self._sums, self._now = None, {}, None
-        if self._is_of_step(error):
+        if is_of_step(error, self.optimizers.values()):  # which is seen only when it is over
             self._look_at_step()
         self.end_training(error=error)
-
-    def _is_of_step(self, error: BaseException) -> bool:
-        """Whether an error came from within an optimizer's step, which is seen only when it is over."""
-        trace = error.__traceback__
-        while trace is not None:
-            held = trace.tb_frame.f_locals.get("self")
-            if any(held is one for one in self.optimizers.values()):
-                return True
-            trace = trace.tb_next
-        return False
 
     @hook
     def _stop(self) -> None:
@@ -354,7 +348,7 @@ class Capture(Optimizing):
         return self.network if self.network is not None else next(iter(self.optimizers.values()), None)
 
     def _on_step(self, optimizer: Any, given: Any, named: Any) -> None:
-        """After an optimizer's step: what it used is in force. Before it, all that is asked here would take longer."""
+        """At an optimizer's step: what it uses is in force."""
         only = self._only
         try:
             if only is not None:  # as in `moved`, in as few steps as there may be
