@@ -128,14 +128,14 @@ def hooked(optimizer: Any, on_step: Callable[..., None]) -> Any:
     than before it. What others have hooked there comes later, for it may set what the next step uses.
     """
     for one in (optimizer, *inner(optimizer)):
-        hooks = getattr(one, "_optimizer_step_post_hooks", None)
-        if hooks is None:  # it is around another, and its steps are those of that
-            continue
         made_in = getattr(getattr(type(one), "step", None), "__module__", None) or ""
-        if not made_in.startswith("torch.optim."):
-            return one.register_step_pre_hook(on_step)
-        handle = one.register_step_post_hook(on_step)
-        hooks.move_to_end(handle.id, last=False)  # as the hooks of a module are prepended
+        is_own = made_in.startswith("torch.optim.")
+        try:
+            handle = one.register_step_post_hook(on_step) if is_own else one.register_step_pre_hook(on_step)
+        except AttributeError:  # it is around another, and its steps are those of that
+            continue
+        if is_own and hasattr(one, "_optimizer_step_post_hooks"):
+            one._optimizer_step_post_hooks.move_to_end(handle.id, last=False)  # as the hooks of a module are prepended
         return handle
     raise TypeError(f"{type(optimizer).__name__} calls no hook at its steps: what it changes is seen once an epoch")
 
