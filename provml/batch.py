@@ -31,6 +31,13 @@ class BatchNow:
         self.closed = closed
         self.began = perf_counter()
 
+    def __getstate__(self) -> object:
+        """A copy has no slate, and knows by itself what that knows of it."""
+        slate = self.slate
+        if slate is not None and slate.now is self:
+            self.index, self.began = slate.index, slate.began
+        return super().__getstate__()
+
     @property
     def run(self) -> Recorder:
         """The run that it is recorded in."""

@@ -174,7 +174,7 @@ class Slate:
 
     def measured(self, values: Mapping[str, Any], tensor: Any = None) -> bool:
         """Take measures of it down; whether all of them could be. A tensor is what `tolist` makes of it."""
-        view, names, row, told = self.view, self.names, self.row, self.told
+        view, names, row, told, new = self.view, self.names, self.row, self.told, 0
         if row > self.last:  # a signal's handler measures, as rows are told
             return False
         for name, value in values.items():
@@ -194,8 +194,8 @@ class Slate:
                     return False
                 bit |= WHOLE << number
             view[row + VALUES + number] = value
-            told |= bit
-        view[row + TOLD] = self.told = told
+            new |= bit
+        view[row + TOLD] = self.told = self.told | new  # a signal's handler may have told those before, or taken more
         return True
 
     def end(self, ago: float = 0.0) -> None:

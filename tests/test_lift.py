@@ -119,7 +119,7 @@ def test_roll_ups_are_what_aggregates_over_the_batches_give(world: dict[str, Any
 
 
 @given(WORLDS)
-@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_lifted_conforms_to_the_ontology(world: dict[str, Any]):
     with tempfile.TemporaryDirectory() as folder:
         (path,) = live(world, Path(folder)).glob("*.jsonl")
@@ -256,6 +256,21 @@ def test_the_same_content_produced_twice_is_two_entities_of_one_content(home: Pa
     assert again == nothing
     assert again.startswith("urn:sha256:")
     assert checked(lift(journals(home)[0]))
+
+
+@pytest.mark.parametrize("kind", ["dataset", "features"])
+def test_the_file_of_a_model_may_be_the_data_of_another_training(home: Path, kind: str):
+    with record(home) as run:
+        with run.training(using=run.dataset(b"flowers")) as teacher:
+            teacher.produced(b"teacher", kind="model")
+        with run.training(using=getattr(run, kind)(b"teacher")) as student:
+            student.produced(b"student", kind="model")
+    (path,) = journals(home)
+    report = checked(lift(path))
+    assert not report.results, str(report)
+    way = """SELECT ?from { ?to provlake:sha256 ?sha ; prov:wasGeneratedBy/prov:used/^prov:alternateOf/
+      prov:wasGeneratedBy/prov:used/rdf:type ?from }"""
+    assert ("https://w3id.org/provml#LearningDataset",) in rows(lift_all(home), way)
 
 
 def test_a_batch_index_that_comes_again_is_another_batch(home: Path):

@@ -223,6 +223,27 @@ def test_threads_that_share_an_epoch_do_not_share_the_slate(run: Recorder):
     assert all(float(at.rpartition("/")[2]) == loss for at, loss in told.items())
 
 
+@pytest.mark.parametrize("measures", [True, False])
+def test_what_a_signals_handler_tells_as_measures_are_taken_down_leaves_each_told_once(run: Recorder, measures: bool):
+    class Slow:
+        """A number that a device is waited for, and meanwhile a signal comes."""
+
+        def tolist(self) -> float:
+            batch.measured(other=2.0) if measures else epoch.measured(score=9.0)
+            return 3.0
+
+    with run.training() as training, training.epoch(1) as epoch:
+        for batch in epoch.batches(range(2)):
+            if batch.index == 1:
+                batch.measured(loss=0.0, other=0.0, slow=0.0)
+                continue
+            batch.measured(loss=1.0)
+            assert batch.slate is not None
+            assert batch.slate.measured({"slow": Slow()}, Slow)
+    told = [pair for one in said(Measured) if one.at == "training/1/2" for pair in one.values.items()]
+    assert sorted(told) == [("loss", 1.0), *[("other", 2.0)] * measures, ("slow", 3.0)]
+
+
 # ---- killed
 
 PROGRAM = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from types import MappingProxyType
 from typing import Any
@@ -119,6 +119,37 @@ class Optimizing(Recording):
             several = (optimizer, *inner(optimizer))
             self._hidden[id(optimizer)] = [one for held in several for one in scheduler.hidden(held, kind)]
         return self._hidden[id(optimizer)]
+
+
+def hooked(optimizer: Any, on_step: Callable[..., None]) -> Any:
+    """Have each step of an optimizer looked at, with what it used; what is given back removes that.
+
+    Where the step is PyTorch's own, which sets no hyperparameter, it is looked at when it is over: that takes less time
+    than before it. What others have hooked there comes later, for it may set what the next step uses.
+    """
+    for one in (optimizer, *inner(optimizer)):
+        made_in = getattr(getattr(type(one), "step", None), "__module__", None) or ""
+        is_own = made_in.startswith("torch.optim.")
+        try:
+            handle = one.register_step_post_hook(on_step) if is_own else one.register_step_pre_hook(on_step)
+        except AttributeError:  # it is around another, and its steps are those of that
+            continue
+        if is_own and hasattr(one, "_optimizer_step_post_hooks"):
+            one._optimizer_step_post_hooks.move_to_end(handle.id, last=False)  # as the hooks of a module are prepended
+        return handle
+    raise TypeError(f"{type(optimizer).__name__} calls no hook at its steps: what it changes is seen once an epoch")
+
+
+def is_of_step(error: BaseException | None, optimizers: Collection[Any]) -> bool:
+    """Whether an error came from within a step of one of the optimizers, be it told as another error since."""
+    while error is not None:
+        trace = error.__traceback__
+        while trace is not None:
+            frame, trace = trace.tb_frame, trace.tb_next
+            if frame.f_code.co_name == "step" and any(frame.f_locals.get("self") is one for one in optimizers):
+                return True
+        error = error.__context__
+    return False
 
 
 def glance(optimizers: dict[str, Any]) -> Callable[[], bool]:

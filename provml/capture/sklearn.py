@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any, TypeVar
 
 from provml.capture import afterwards, table
 from provml.capture import estimator as about
-from provml.capture.recording import Recording, hook
+from provml.capture.recording import Recording, hook, save_to
 from provml.content import Data
 from provml.errors import MissingPart
 from provml.secret import without_secrets
@@ -31,8 +30,8 @@ class Capture(Recording):
     """
 
     def __init__(self, name: str = "", *, save_model: str | PathLike[str] | None = None, **settings: Any) -> None:
+        self._save_to = save_to(save_model)
         super().__init__(name, **settings)
-        self._save_to = Path(save_model) if save_model is not None else None
         self._steps: list[Step] = []
         self._clock = afterwards.Clock()
         self._partial: Any = None

@@ -6,8 +6,8 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import index as as_index
-from pathlib import Path
 from threading import get_ident
 from time import perf_counter
 from typing import Any
@@ -16,8 +16,8 @@ from provml.batch import BatchNow, handed
 from provml.capture import layer
 from provml.capture.loading import Loading
 from provml.capture.loop import Loop
-from provml.capture.optimizing import named, unwrapped
-from provml.capture.recording import BY_HAND, hook
+from provml.capture.optimizing import hooked, is_of_step, named, unwrapped
+from provml.capture.recording import BY_HAND, hook, save_to
 from provml.capture.section import Section
 from provml.content import Data
 from provml.errors import MissingPart, WrongType
@@ -68,12 +68,13 @@ class Capture(Loading):
         if scaler is not None:
             _has("get_scale", "scaler", scaler, "a torch.amp.GradScaler", "Leave it out where there is none.")
         self._only = None
+        self._handles: list[Any] = []
         self.slate: Slate | None = None
+        self._save_to = save_to(save_model)
         super().__init__(name, **settings)
         self.network = network
         self._loss = loss
         self._scaler = scaler
-        self._save_to = Path(save_model) if save_model is not None else None
         self._lazy = False
         self._loop: Loop | None = None
         self._planned: int | None = None
@@ -81,7 +82,9 @@ class Capture(Loading):
         self._thread = 0
         self._sums: dict[str, list[float]] = {}
         self._now: Section | None = None
-        self._handles = [one.register_step_post_hook(self._on_step) for one in self.optimizers.values()]
+        for one in self.optimizers.values():
+            handle = self.tried(partial(hooked, one, self._on_step), None)
+            self._handles += [handle] if handle is not None else []
 
     def done(self, *, error: BaseException | None = None) -> None:
         """End and save what waits for an end; the optimizers are as they were."""
@@ -304,19 +307,9 @@ class Capture(Loading):
     @hook
     def _fail(self, error: BaseException) -> None:
         self._left, self._sums, self._now = None, {}, None
-        if self._is_of_step(error):
+        if is_of_step(error, self.optimizers.values()):  # which is seen only when it is over
             self._look_at_step()
         self.end_training(error=error)
-
-    def _is_of_step(self, error: BaseException) -> bool:
-        """Whether an error came from within an optimizer's step, which is seen only when it is over."""
-        trace = error.__traceback__
-        while trace is not None:
-            held = trace.tb_frame.f_locals.get("self")
-            if any(held is one for one in self.optimizers.values()):
-                return True
-            trace = trace.tb_next
-        return False
 
     @hook
     def _stop(self) -> None:
@@ -356,7 +349,7 @@ class Capture(Loading):
         found.append(self.begin_evaluation(name=name, using=using, model=self.trained_one(model), **values))
 
     def _on_step(self, optimizer: Any, given: Any, named: Any) -> None:
-        """After an optimizer's step: what it used is in force. Before it, all that is asked here would take longer."""
+        """At an optimizer's step: what it uses is in force."""
         only = self._only
         try:
             if only is not None:  # as in `moved`, in as few steps as there may be

@@ -225,6 +225,83 @@ def test_a_change_in_the_middle_of_an_epoch_is_of_that_epoch(tmp_path: Path):
     assert stepped(tmp_path / "epochs", optimizer, turn, watch="epoch") == []
 
 
+class SelfHalving(torch.optim.SGD):
+    """An optimizer that writes its own rate, for the step after this one."""
+
+    def step(self, closure: Any = None) -> Any:
+        made = super().step(closure)
+        self.param_groups[0]["lr"] /= 2
+        return made
+
+
+def halved_by_itself(parameters: Any) -> Any:
+    return SelfHalving(parameters, lr=0.5)
+
+
+def halved_by_a_hook(parameters: Any) -> Any:
+    optimizer = torch.optim.SGD(parameters, lr=0.5)
+
+    def halve(one: Any, given: Any, named: Any) -> None:
+        one.param_groups[0]["lr"] /= 2
+
+    optimizer.register_step_post_hook(halve)
+    return optimizer
+
+
+@pytest.mark.parametrize("has_batches", [True, False])
+@pytest.mark.parametrize("made", [halved_by_itself, halved_by_a_hook])
+def test_a_rate_that_a_step_leaves_for_the_next_is_of_the_epoch_of_that(tmp_path: Path, made: Any, has_batches: bool):
+    optimizer = made(torch.nn.Linear(4, 2).parameters())
+    with Capture("digits", None, optimizer, home=tmp_path, strict=True, capture_environment=False) as capture:
+        for _ in capture.epochs(3):
+            for _ in capture.batches([1]) if has_batches else [1]:
+                optimizer.step()
+    with provml.open(tmp_path) as store:
+        assert adaptations(store) == [
+            (2, "learning_rate", 0.5, 0.25, "by hand"),
+            (3, "learning_rate", 0.25, 0.125, "by hand"),
+            (3, "learning_rate", 0.125, 0.0625, "by hand"),  # after the last step
+        ]
+
+
+class Wrapped(torch.optim.Optimizer):
+    """An optimizer around another that is none itself, as Accelerate and others have it."""
+
+    def __init__(self, optimizer: Any, name: str) -> None:
+        setattr(self, name, optimizer)
+        self.held = optimizer
+
+    @property
+    def param_groups(self) -> Any:
+        return self.held.param_groups
+
+    def step(self, closure: Any = None) -> Any:
+        return self.held.step(closure)
+
+
+@pytest.mark.parametrize(("name", "strict", "seen_at"), [("optimizer", True, 1), ("other", False, 2)])
+def test_an_optimizer_that_wraps_another_is_watched_at_the_steps_of_that_or_else_once_an_epoch(
+    tmp_path: Path, name: str, strict: bool, seen_at: int
+):
+    optimizer = Wrapped(torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=0.5), name)
+    said = {"home": tmp_path, "strict": strict, "capture_environment": False}
+    with Capture("digits", None, optimizer, **said) as capture:
+        assert capture.run.faults == (not strict)
+        for _ in capture.epochs(2):
+            for batch in capture.batches([1, 2]):
+                optimizer.step()
+                optimizer.param_groups[0]["lr"] = 0.25 if batch == 1 else optimizer.param_groups[0]["lr"]
+    with provml.open(tmp_path) as store:
+        assert adaptations(store) == [(seen_at, "learning_rate", 0.5, 0.25, "by hand")]
+
+
+def test_an_optimizer_without_hooks_is_refused_where_strict(tmp_path: Path):
+    optimizer = Wrapped(torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=0.5), "other")
+    run = provml.record("digits", home=tmp_path, strict=True, capture_environment=False)
+    with run, pytest.raises(TypeError, match="Wrapped calls no hook at its steps"):
+        Capture("digits", None, optimizer, run=run)
+
+
 def test_a_rate_that_is_a_tensor_is_seen_to_change_in_the_middle_too(tmp_path: Path):
     optimizer = torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=torch.tensor(0.5), foreach=False)
 

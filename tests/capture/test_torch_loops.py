@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import itertools
 import os
@@ -450,6 +451,17 @@ def test_a_forked_child_tells_of_the_batch_in_which_it_was_forked(tmp_path: Path
     assert [what.at for what in told_in(main) if isinstance(what, Batch)] == [f"training/1/{n}" for n in range(1, 6)]
 
 
+def test_a_copy_of_a_capture_tells_of_the_batch_in_which_it_was_made(tmp_path: Path):
+    one = Trained(tmp_path)
+    with one.capture as capture:
+        for _ in capture.epochs(1):
+            for number in capture.batches([1, 2, 3]):
+                one.step(float(number))
+                if number == 2:
+                    copy.deepcopy(capture).measured(copied=5.0)
+    assert measures(tmp_path, "copied") == {"training/1/2": 5.0}
+
+
 ROWS = (slate.END - slate.HEAD) // (slate.VALUES + 1)
 """So many batches with one measure have room on a slate."""
 
@@ -516,6 +528,39 @@ def test_an_epoch_whose_step_fails_is_told_with_the_rate_of_that_step(tmp_path: 
     assert ended == [*[("training/1", "FINISHED")] * (last - 1), (f"training/{last}", "FAILED")]
     (adapted,) = (what for what in told if isinstance(what, Adapted))
     assert (adapted.at, adapted.values) == (f"training/{last}", {"learning_rate": 0.05})
+
+
+def test_a_step_whose_error_is_told_as_another_was_made_with_its_rate(tmp_path: Path):
+    one = Trained(tmp_path)
+
+    def forward() -> Any:
+        raise Boom
+
+    with contextlib.suppress(ValueError), one.capture as capture:
+        for _ in capture.epochs(2):
+            one.optimizer.param_groups[0]["lr"] = 0.05
+            try:
+                one.optimizer.step(forward)
+            except Boom as error:
+                raise ValueError("no") from error
+    assert rates(tmp_path) == [("training/1", {"learning_rate": 0.05})]
+    assert batches(tmp_path) == ["training/1"]
+
+
+def test_a_rate_that_no_step_was_made_with_is_not_told_where_another_verb_of_the_optimizer_fails(tmp_path: Path):
+    one = Trained(tmp_path)
+    with contextlib.suppress(ValueError), one.capture as capture:
+        for _ in capture.epochs(2):
+            one.epoch()
+            one.optimizer.param_groups[0]["lr"] = 0.05
+            one.optimizer.load_state_dict({"state": {}, "param_groups": []})
+    assert rates(tmp_path) == []
+
+
+def rates(home: Path) -> list[tuple[str, Any]]:
+    """What was adapted where."""
+    (journal,) = home.glob("runs/*/main.jsonl")
+    return [(what.at, what.values) for what in told_in(journal) if isinstance(what, Adapted)]
 
 
 # ---- measures
