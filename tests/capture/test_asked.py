@@ -41,7 +41,7 @@ def test_wrong_input_is_refused_before_a_run_is_begun(wrong: dict[str, Any], sai
     assert not Path(".provml").exists()
 
 
-@pytest.mark.parametrize("framework", ["torch", "sklearn", "xgboost", "lightgbm", "keras"])
+@pytest.mark.parametrize("framework", ["torch", "sklearn", "xgboost", "lightgbm"])
 def test_a_place_to_save_a_model_that_is_none_is_refused_before_a_run_is_begun(framework: str):
     pytest.importorskip(framework)
     capture = importlib.import_module(f"provml.capture.{framework}").Capture
