@@ -238,8 +238,18 @@ class Call:
                         self._produced(one, self._title(one))
                 elif whole and plain(one).__class__ not in PLAIN and not isinstance(one, (type, ModuleType)):
                     self.way.run.known.add_later(one, self._produced_later)
+            if whole and isinstance(self.step, Stage):
+                self._measured(self.step, result)
         except Exception as error:
             self.way.run.fault(error)
+
+    @staticmethod
+    def _measured(stage: Stage, result: Any) -> None:
+        """Numbers by name, alone or beside what was made, are the measures of a training or of a test."""
+        for one in result if isinstance(result, tuple) else (result,):
+            if isinstance(one, dict) and len(one) <= LONGEST:
+                pairs = ((name, value) for name, value in one.items() if isinstance(name, str))
+                stage.measured(**{name: value for name, value in pairs if plain(value).__class__ in (int, float)})
 
     def _tell_produced(self, data: Data) -> None:
         assert self.step is not None

@@ -338,6 +338,17 @@ def test_a_question_of_no_rows_says_so_also_where_it_should_be_drawn(home: Path)
     assert said(home, *asked).startswith("No rows.\n")
 
 
+def test_a_measure_that_nobody_gave_and_nobody_measured_is_told_with_those_that_there_are(tmp_path: Path):
+    run = provml.record("trees", model="trees", home=tmp_path, capture_environment=False)
+    with run, run.training() as training:
+        for epoch in training.epochs(2):
+            epoch.measured(mlogloss=0.5, merror=0.25)
+    asked = CliRunner().invoke(main, ["ask", "q1", "--model", "trees", "--epoch", "1", "--home", str(tmp_path)])
+    assert asked.stdout == "No rows.\n"
+    assert "measure loss (the default)" in asked.stderr
+    assert "no measure is called loss here: give another as measure, such as mlogloss, merror" in asked.stderr
+
+
 def test_an_answer_without_rows_says_what_was_asked(home: Path, store: Store):
     asked = CliRunner().invoke(main, ["ask", "q1", "--model", "alexnet", "--home", str(home)])
     assert asked.stdout == "No rows.\n"

@@ -277,6 +277,44 @@ def test_what_is_said_with_using_or_producing_wins(run: Recorder):
     assert of(Begin, run)[0].values == {}
 
 
+@pytest.mark.parametrize("kind", ["training", "validation", "evaluation"])
+def test_numbers_by_name_that_a_stage_gives_back_are_its_measures(run: Recorder, kind: str):
+    @run.step(kind=kind)
+    def judge(rows: int) -> Any:
+        return {"accuracy": np.float64(0.5), "rows": rows, "is_good": True, "of": "flowers", "each": [1, 2], 3: 4}
+
+    @run.step(kind=kind)
+    def both() -> Any:
+        return written("raw.csv"), {"loss": 0.25}
+
+    judge(7)
+    both()
+    assert [one.values for one in of(event.Measured, run)] == [{"accuracy": 0.5, "rows": 7}, {"loss": 0.25}]
+
+
+def test_numbers_that_another_step_gives_back_are_no_measures(run: Recorder):
+    @run.step
+    def count() -> dict[str, int]:
+        return {"rows": 7}
+
+    assert count() == {"rows": 7}
+    assert of(event.Measured, run) == []
+
+
+def test_a_script_of_functions_alone_is_answered(run: Recorder):
+    @run.step(kind="training")
+    def train(data: Data, learning_rate: float) -> Path:
+        return written("net.pt", "weights")
+
+    @run.step(kind="evaluation")
+    def judge(model: Path) -> dict[str, float]:
+        return {"accuracy": 0.75}
+
+    judge(train(run.dataset(written("raw.csv"), role="training"), 0.1))
+    with provml.open() as store:
+        assert [tuple(row)[1:] for row in store.ask("q4", model="flowers")] == [(0.1, 0.75)]
+
+
 def test_an_exception_is_recorded_and_reaches_the_caller(run: Recorder):
     @run.step
     def broken(size: int) -> None:

@@ -73,7 +73,7 @@ def candidates(run: Recorder, search: Any, clock: Clock, using: Sequence[Data]) 
     for number, chosen in enumerate(results["params"]):
         seconds = each[number] * scale
         said = {titles[name]: about.held(value) for name, value in chosen.items() if name in titles}
-        values = {"candidate": number + 1, **said}
+        values = {"candidate": number + 1, **_share(results, number), **said}
         stage = Stage(run, "validation", "candidate", using, values, ago=clock.ago(start))
         for fold in range(folds):
             found = {
@@ -84,6 +84,12 @@ def candidates(run: Recorder, search: Any, clock: Clock, using: Sequence[Data]) 
         stage.measured(**_measures(means, search))
         start += folds * seconds
         stage.done(ago=clock.ago(start))
+
+
+def _share(results: Mapping[str, Any], number: int) -> dict[str, int]:
+    """In which iteration of a halving search a candidate was, and how many rows or the like it had."""
+    found = {"iteration": ("iter", 1), "n_resources": ("n_resources", 0)}
+    return {ours: int(results[theirs][number]) + more for ours, (theirs, more) in found.items() if theirs in results}
 
 
 def best(search: Any) -> dict[str, Any]:
@@ -129,16 +135,19 @@ def folds(run: Recorder, stage: Stage, clock: Clock, estimator: Any, scoring: An
 
 def _measures(found: Mapping[str, Any], estimator: Any, scoring: Any = None) -> dict[str, Any]:
     """Scores by the names of their measures; those of the training data have that before their name."""
-    return dict(_named(found, scoring or getattr(estimator, "scoring", None), about.score_name(estimator)))
+    return dict(_named(found, estimator, scoring))
 
 
-def _named(found: Mapping[str, Any], scoring: Any, usual: str) -> Iterator[tuple[str, Any]]:
+def _named(found: Mapping[str, Any], estimator: Any, scoring: Any) -> Iterator[tuple[str, Any]]:
     for key, value in found.items():
         side, _, name = key.partition("_")
         if side in ("test", "train"):
-            if name == "score":  # one scorer only, which is named elsewhere if at all
-                name = scoring if isinstance(scoring, str) else usual
-            title, held = about.measure(name, value)
+            if name != "score":
+                title, held = about.measure(name, value)
+            elif scoring is None:
+                title, held = about.scored(estimator, value)
+            else:  # one scorer only
+                title, held = about.measure(scoring, value)
             yield (title if side == "test" else f"training_{title}"), held
 
 

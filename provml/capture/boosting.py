@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from provml.capture.recording import Recording, hook
+from provml.capture.recording import Recording, hook, save_to
 from provml.capture.section import Section
 from provml.capture.watch import Watch
 from provml.content import Data
@@ -25,8 +24,8 @@ class Boosting(Recording):
     is_told_inside = False
 
     def __init__(self, name: str = "", *, save_model: str | PathLike[str] | None = None, **settings: Any) -> None:
+        self._save_to = save_to(save_model)
         super().__init__(name, **settings)
-        self._save_to = Path(save_model) if save_model is not None else None
         self._sets: dict[str, Stage] = {}
         self._trained_on = "train"
         self._planned: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from provml.secret import is_secret, without_secrets
@@ -21,6 +21,8 @@ MEASURES = {
 """What some estimators measure while they are fitted, and our names for it."""
 SPACES = ("param_grid", "param_distributions", "param_space", "search_spaces")
 """Where searches keep what they search."""
+SCORING = ("LogisticRegressionCV",)
+"""Estimators that are no searches, and whose `score` gives what their `scoring` says."""
 FACTS = ("n_features_in_", "n_outputs_", "n_estimators_", "n_iter_", "n_leaves_", "n_clusters_", "n_components_")
 
 
@@ -97,9 +99,11 @@ def held(value: Any) -> Any:
         inside = value.values() if isinstance(value, dict) else value
         if len(value) <= LONGEST and all(plain(one).__class__ in PLAIN for one in inside):
             return value
+    if isinstance(value, type):
+        return value.__qualname__
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"{type(value).__name__} of shape {tuple(value.shape)}"
-    if hasattr(value, "get_params") and not isinstance(value, type):
+    if hasattr(value, "get_params"):
         return type(value).__name__
     if callable(value):
         return str(getattr(value, "__qualname__", "") or type(value).__name__)
@@ -139,7 +143,7 @@ def history(fitted: Any) -> History | None:
     if curve := _list(last, "loss_curve_"):
         return History("epoch", {"loss": curve}, _column(score, _list(last, "validation_scores_")))
     if hasattr(last, "do_early_stopping_"):  # histograms: what is first is before any round; losses are negated
-        name, sign = ("loss", -1) if last.scoring == "loss" else (score, 1)
+        name, sign = measure("neg_loss" if last.scoring == "loss" else last.scoring or score, 1)
         sides = [[sign * one for one in _list(last, side)[1:]] for side in ("train_score_", "validation_score_")]
         return History("round", _column(name, sides[0]), _column(name, sides[1])) if any(sides) else None
     if scores := _list(last, "train_score_"):
@@ -149,6 +153,21 @@ def history(fitted: Any) -> History | None:
     if bounds := _list(last, "lower_bounds_"):
         return History("epoch", {"lower_bound": bounds}, {})
     return None
+
+
+def added(history: History | None, before: History | None) -> History | None:
+    """What a fit added to how it had gone before, where a warm start keeps both in one list."""
+    if history is None or before is None:
+        return history
+    sides = [_rest(*pair) for pair in zip(history[1:], before[1:], strict=True)]
+    return History(history.kind, *sides) if any(sides) else None
+
+
+def _rest(columns: dict[str, list[float]], before: dict[str, list[float]]) -> dict[str, list[float]]:
+    """What columns have after what was in them before; all of one that began anew."""
+    cut = {name: len(old) if columns.get(name, [])[: len(old)] == old else 0 for name, old in before.items()}
+    rest = {name: values[cut.get(name, 0) :] for name, values in columns.items()}
+    return {name: values for name, values in rest.items() if values}
 
 
 def _list(estimator: Any, name: str) -> list[float]:
@@ -169,11 +188,32 @@ def score_name(estimator: Any) -> str:
     return {"classifier": "accuracy", "regressor": "r2"}.get(str(kind), "score")
 
 
-def measure(name: str, value: Any) -> tuple[str, Any]:
-    """A score by the name of its measure: scikit-learn negates those that are better low."""
-    if name.startswith("neg_"):
-        return name.removeprefix("neg_"), -value
-    return name, value
+def scored(estimator: Any, value: Any) -> tuple[str, Any]:
+    """What the `score` of an estimator gave, by the name of its measure: what a search looks for, if it is one."""
+    _, last = steps(estimator)
+    by = None
+    if getattr(last, "multimetric_", False):
+        by = last.refit  # the one of its measures that decides
+    elif is_search(last) or type(last).__name__ in SCORING:
+        by = getattr(last, "scoring", None)
+    return measure(by or score_name(estimator), value)
+
+
+def measure(scorer: Any, value: Any) -> tuple[str, Any]:
+    """A score by the name of its measure, or of the scorer: scikit-learn negates those that are better low."""
+    if isinstance(scorer, str):
+        return (scorer.removeprefix("neg_"), -value) if scorer.startswith("neg_") else (scorer, value)
+    inside = getattr(scorer, "_score_func", scorer)  # of one that `make_scorer` made
+    name = getattr(inside, "__name__", "") or type(inside).__name__
+    return (name, -value) if getattr(scorer, "_sign", 1) < 0 else (name, value)
+
+
+def scorers(scoring: Any) -> dict[str, Any]:
+    """Scorers by name, of what scikit-learn takes for them: one or several, by their names or as they are."""
+    if isinstance(scoring, Mapping):
+        return dict(scoring)
+    several = [scoring] if isinstance(scoring, str) or callable(scoring) else list(scoring)
+    return {one if isinstance(one, str) else measure(one, 0)[0]: one for one in several}
 
 
 def layers(fitted: Any) -> list[dict[str, Any]]:

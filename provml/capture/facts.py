@@ -39,6 +39,11 @@ def tell(run: Recorder, given: Any, role: str, name: str) -> list[Data]:
     return [run.dataset(None, role=role, name=name, **facts)]
 
 
+def is_loader(given: Any) -> bool:
+    """Whether this gives the batches of a dataset."""
+    return hasattr(given, "batch_size") and hasattr(given, "dataset")
+
+
 def loading(loader: Any, prefix: str = "") -> dict[str, Any]:
     """The settings of a loader that matter to what is learned, and how many batches it has."""
     found: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from provml.capture.boosting import Boosting, number
 from provml.capture.caller import caller, named
 from provml.capture.recording import BY_HAND, Technique, hook
 from provml.content import Data
-from provml.errors import MissingPart
+from provml.errors import MissingPart, WrongType
 from provml.recorder import Recorder
 
 try:
@@ -45,6 +45,10 @@ class Capture(Boosting):
         self._beside: list[Any] = []
         self._rounds = 0
         self._objective: str | None = None
+
+    def __call__(self, env: Any) -> None:
+        """No callback itself: LightGBM would call it before the rounds or after them, and not both."""
+        raise WrongType("train", "callbacks", self, "the callbacks of a capture", "Say callbacks=capture.callbacks.")
 
     # ---- hooks
 

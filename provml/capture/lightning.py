@@ -91,6 +91,9 @@ class Capture(Optimizing, lightning.Callback):
 
     @hook
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        if not batch_idx:  # callbacks may have put others in
+            held = [one.scheduler for one in trainer.lr_scheduler_configs]
+            self.schedulers += [one for one in held if not any(one is known for known in self.schedulers)]
         self.begin_batch(batch_idx + 1)
 
     @hook

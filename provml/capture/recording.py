@@ -382,6 +382,13 @@ def _place(path: str | os.PathLike[str]) -> str:
     return os.path.realpath(os.fspath(path))
 
 
+def save_to(path: Any) -> Path | None:
+    """Where a model is to be saved, if it is."""
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise WrongType("Capture", "save_model", path, "a path", "Say save_model='model.pt', or leave it out.")
+    return Path(path) if path is not None else None
+
+
 def _by_role(data: Any) -> dict[str, Any]:
     """The data that was handed over, by role; a role that no capture asks for is logged."""
     if data is not None and not isinstance(data, Mapping):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any, TypeVar
 
 from provml.capture import afterwards, table
 from provml.capture import estimator as about
-from provml.capture.recording import Recording, hook
+from provml.capture.recording import Recording, hook, save_to
 from provml.content import Data
 from provml.errors import MissingPart
 from provml.secret import without_secrets
@@ -31,12 +30,14 @@ class Capture(Recording):
     """
 
     def __init__(self, name: str = "", *, save_model: str | PathLike[str] | None = None, **settings: Any) -> None:
+        self._save_to = save_to(save_model)
         super().__init__(name, **settings)
-        self._save_to = Path(save_model) if save_model is not None else None
         self._steps: list[Step] = []
         self._clock = afterwards.Clock()
         self._partial: Any = None
         self._passes = 0
+        self._using: list[Data] = []
+        self._so_far: about.History | None = None
 
     # ---- fit
 
@@ -55,23 +56,23 @@ class Capture(Recording):
 
     @hook
     def _before(self, estimator: Any, x: Any, y: Any, named: Mapping[str, Any]) -> None:
-        using = self._data_of("training", x, y)
-        if about.is_search(estimator):
-            said = {name: value for name, value in about.parameters(estimator).items() if "__" not in name}
-            values = {"search": type(estimator).__name__, **{f"search_{name}": value for name, value in said.items()}}
-            values |= {"search_space": self._space(estimator)}
-            named_as, last = type(estimator).__name__, estimator
+        prepared, last = about.steps(estimator)
+        self._using = self._prepare(prepared, self._data_of("training", x, y))
+        if about.is_search(last):
+            said = {name: value for name, value in about.parameters(last).items() if "__" not in name}
+            values = {"search": type(last).__name__, **{f"search_{name}": value for name, value in said.items()}}
+            values |= {"search_space": self._space(last)}
         else:
-            prepared, last = about.steps(estimator)
-            using = self._prepare(prepared, using)
-            named_as, values = type(last).__name__, about.described(last)
+            values = about.described(last)
             values |= {"changed_parameters": about.changed(last) or None}
         values |= {name: about.held(value) for name, value in named.items() if value is not None}
-        if not getattr(estimator, "warm_start", False):
+        is_warm = getattr(last, "warm_start", False)
+        self._so_far = about.history(last) if is_warm else None
+        if not is_warm:
             self.is_now(estimator, None)  # it begins anew
-        stage = self.begin_training(values, using=using, model=estimator)
+        stage = self.begin_training(values, using=self._using, model=estimator)
         stage.implemented_by(
-            named_as, software="scikit-learn", version=sklearn.__version__, module=type(last).__module__
+            type(last).__name__, software="scikit-learn", version=sklearn.__version__, module=type(last).__module__
         )
         self._clock = afterwards.Clock()
 
@@ -117,22 +118,24 @@ class Capture(Recording):
         stage = self.stage
         if stage is None:
             return
-        model = _model_of(fitted)
-        if about.is_search(fitted):
-            self._after_search(stage, fitted, model)
-        if model is not None:
-            if layers := about.layers(model):
+        model, (_, last) = _model_of(fitted), about.steps(fitted)
+        inside = model
+        if about.is_search(last):
+            inside = _model_of(last)
+            self._after_search(stage, last, inside)
+        if model is not None and inside is not None:
+            if layers := about.layers(inside):
                 stage.layers(layers)
-            if (history := about.history(model)) is not None:
+            if (history := about.added(about.history(inside), self._so_far)) is not None:
                 afterwards.history(self.run, stage, self._clock, history, self.data("validation"))
-            stage.measured(**about.measures(model))
+            stage.measured(**about.measures(inside))
             self.saved(self._save_to, **about.facts(model))
             self.is_also(model)
         self.end_training()
 
     def _after_search(self, stage: Stage, search: Any, model: Any) -> None:
         """Tell the candidates, which of them won, and how the best was fitted again."""
-        using, best = self.data("training"), {}
+        using, best = self._using, {}
         if "params" in getattr(search, "cv_results_", ()):
             afterwards.candidates(self.run, search, self._clock, using)
             best = afterwards.best(search)
@@ -274,22 +277,23 @@ class Capture(Recording):
         except BaseException as error:
             self._after_test(test, {}, error)
             raise
-        self._after_test(test, {about.score_name(estimator): value})
+        self._after_test(test, dict([about.scored(estimator, value)]))
         return value
 
-    def evaluate(self, estimator: Any, X: Any, y: Any = None, *, scoring: str | Iterable[str]) -> dict[str, float]:  # noqa: N803
-        """The scores of several of scikit-learn's scorers, recorded as one evaluation."""
+    def evaluate(self, estimator: Any, X: Any, y: Any = None, *, scoring: Any) -> dict[str, float]:  # noqa: N803
+        """The scores of one or several of scikit-learn's scorers, recorded as one evaluation."""
         from sklearn.metrics import get_scorer
 
-        names = [scoring] if isinstance(scoring, str) else list(scoring)
+        asked = about.scorers(scoring)
         self._settle()
         test = self._before_test(estimator, X, y)
         try:
-            found = {name: get_scorer(name)(estimator, X, y) for name in names}
+            found = {name: get_scorer(one)(estimator, X, y) for name, one in asked.items()}
         except BaseException as error:
             self._after_test(test, {}, error)
             raise
-        self._after_test(test, dict(about.measure(*pair) for pair in found.items()))
+        own = isinstance(scoring, Mapping)  # names of the user's
+        self._after_test(test, dict(about.measure(name if own else asked[name], found[name]) for name in found))
         return found
 
     def _before_test(self, estimator: Any, x: Any, y: Any) -> Stage | None:

@@ -8,16 +8,16 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import index as as_index
-from pathlib import Path
 from threading import get_ident
 from time import perf_counter
 from typing import Any
 
 from provml.batch import BatchNow, handed
-from provml.capture import facts, layer
+from provml.capture import layer
+from provml.capture.loading import Loading
 from provml.capture.loop import Loop
-from provml.capture.optimizing import Optimizing, hooked, is_of_step, named, unwrapped
-from provml.capture.recording import BY_HAND, hook
+from provml.capture.optimizing import hooked, is_of_step, named, unwrapped
+from provml.capture.recording import BY_HAND, hook, save_to
 from provml.capture.section import Section
 from provml.content import Data
 from provml.errors import MissingPart, WrongType
@@ -32,7 +32,7 @@ except ImportError as error:
 TENSOR = torch.Tensor
 
 
-class Capture(Optimizing):
+class Capture(Loading):
     """Records a plain training loop.
 
     Give it what the loop uses: `network`, `optimizer` and `scheduler` (one, several, or several by name), `loss`, and
@@ -70,11 +70,11 @@ class Capture(Optimizing):
         self._only = None
         self._handles: list[Any] = []
         self.slate: Slate | None = None
+        self._save_to = save_to(save_model)
         super().__init__(name, **settings)
         self.network = network
         self._loss = loss
         self._scaler = scaler
-        self._save_to = Path(save_model) if save_model is not None else None
         self._lazy = False
         self._loop: Loop | None = None
         self._planned: int | None = None
@@ -106,7 +106,7 @@ class Capture(Optimizing):
             raise WrongType("Capture", "epochs", count, "how many, or what to go over", "Give a number: epochs(3).")
         planned = len(items) if isinstance(items, Sequence) else None
         self._settle(sys.exc_info()[1])
-        self._begin(planned)
+        self._begin(planned, first)
         self._planned = planned
         loop: Loop | None = None
         for index, _ in enumerate(items, first):
@@ -129,6 +129,7 @@ class Capture(Optimizing):
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """The batches of a loader, just as it gives them; `measured` is of the batch while its turn lasts."""
+        self.meet(loader)
         return handed(loader, self)
 
     def begun(self) -> Epoch | None:
@@ -193,6 +194,8 @@ class Capture(Optimizing):
             self._now.told.update(values)
         if section is not None:
             section.measured(**values)
+        else:
+            self.outside()
 
     @hook
     def parameters(self, /, **values: Any) -> None:
@@ -200,11 +203,14 @@ class Capture(Optimizing):
         if self.trained is not None:
             self.trained.parameters(**self.selection.of(values))
 
-    def evaluation(self, *, name: str = "evaluation", **values: Any) -> Section:
-        """An evaluation of the model, in its training or after it: `with capture.evaluation() as test:`."""
+    def evaluation(self, model: Any = None, *, name: str = "evaluation", **values: Any) -> Section:
+        """An evaluation of the model, in its training or after it: `with capture.evaluation() as test:`.
+
+        Or of another object, or of a file that was saved.
+        """
         self._settle_left()
         found: list[Stage] = []
-        self._begin_test(name, values, found)
+        self._begin_test(model, name, values, found)
         return Section(self.run, lambda: found[0] if found else None)
 
     def saved(self, path: Any, **said: Any) -> Data | None:
@@ -215,14 +221,12 @@ class Capture(Optimizing):
     # ---- the same, safely
 
     @hook
-    def _begin(self, planned: int | None) -> None:
+    def _begin(self, planned: int | None, first: int) -> None:
         values: dict[str, Any] = {
             "optimizer": ", ".join(type(one).__name__ for one in self.optimizers.values()) or None
         }
         values |= self.now() | {"loss": named(self._loss), "epochs": planned}
-        loader = self._data.get("training")
-        if hasattr(loader, "batch_size") and hasattr(loader, "dataset"):
-            values |= facts.loading(loader)
+        values |= self.loader_settings()
         for number, one in enumerate(self.schedulers, 1):
             values["scheduler" if len(self.schedulers) == 1 else f"scheduler_{number}"] = type(one).__name__
         if self._scaler is not None and self._scaler.is_enabled():
@@ -235,7 +239,8 @@ class Capture(Optimizing):
         )
         values["num_layers"] = len(layers) or None
         self.anew("training", "validation")
-        stage = self.begin_training(values, using=self.data("training"), model=self._trained_one())
+        one, using = self.trained_one(), self.loader_data()
+        stage = self.begin_training(values, using=using, model=one, after=self.resumed(one, first))
         for kind in dict.fromkeys(type(one).__name__ for one in self.optimizers.values()):
             stage.implemented_by(kind, software="torch", version=torch.__version__)
         self._lazy = self.network is not None and _is_lazy(self.network)
@@ -336,16 +341,12 @@ class Capture(Optimizing):
             batch.left()
 
     @hook
-    def _begin_test(self, name: str, values: dict[str, Any], found: list[Stage]) -> None:
+    def _begin_test(self, model: Any, name: str, values: dict[str, Any], found: list[Stage]) -> None:
         if self.stage is not None:
             self.open_epoch()
         self.anew("test")
         using = self.data("test")
-        found.append(self.begin_evaluation(name=name, using=using, model=self._trained_one(), **values))
-
-    def _trained_one(self) -> Any:
-        """The object that is trained: the network, or an optimizer that holds its parameters."""
-        return self.network if self.network is not None else next(iter(self.optimizers.values()), None)
+        found.append(self.begin_evaluation(name=name, using=using, model=self.trained_one(model), **values))
 
     def _on_step(self, optimizer: Any, given: Any, named: Any) -> None:
         """At an optimizer's step: what it uses is in force."""

@@ -115,9 +115,12 @@ def used(lifter: Lifter, what: event.Used) -> None:
     place = lifter.place(what.at)
     if what.role == "model":
         iri = entity(lifter, what.ref, "model")
-        is_model = lifter.state.refs[what.ref].kind == "model"
+        known = lifter.state.refs[what.ref]
         stage = lifter.place(what.at.partition("/")[0])
-        said: dict[str, Any] = {"evaluated" if is_model and stage.kind in LEARNING else "used": iri}
+        is_judged = known.kind == "model" and stage.kind in LEARNING
+        said: dict[str, Any] = {"evaluated": iri} if is_judged else {"used": [iri]}
+        if known.kind == "model" and known.sha256 and not known.made:  # another run may have made what is in its file
+            said.setdefault("used", []).append(_file(lifter, known))
     else:
         iri = entity(lifter, what.ref)
         said = {"used": iri}
@@ -132,6 +135,16 @@ def used(lifter: Lifter, what: event.Used) -> None:
             lifter.tell(vocab.Usage(usage, entity=iri, had_role=role.iri))
             said["qualified_usage"] = usage
     lifter.tell(lifter.execution(what.at, **said))
+
+
+def _file(lifter: Lifter, known: Known) -> IRI:
+    """The content of a model's file, which is everybody's."""
+    content = name.data(lifter.run, f"sha256:{known.sha256}")
+    attribute = lifter.plan.model(known.name)
+    lifter.tell(
+        vocab.DataReference(content, was_derived_from_attribute=attribute, path=known.paths, **_identity(known))
+    )
+    return content
 
 
 def produced(lifter: Lifter, what: event.Produced) -> None:
@@ -155,10 +168,7 @@ def produced(lifter: Lifter, what: event.Produced) -> None:
     if known.kind == "model" and lifter.place(stage_at).counts.get("network"):
         said["has_model_schema"] = IRI(f"{lifter.node(lifter.place(stage_at))}/network")
     if known.kind == "model" and known.sha256:  # whoever goes on from its file goes on from it
-        said["alternate_of"] = content = name.data(lifter.run, f"sha256:{known.sha256}")
-        attribute = lifter.plan.model(known.name)
-        file = vocab.DataReference(content, was_derived_from_attribute=attribute, path=known.paths, **_identity(known))
-        lifter.tell(file)
+        said["alternate_of"] = _file(lifter, known)
     lifter.tell(_thing(lifter, known, iri, **said))
     if known.kind != "model":
         return

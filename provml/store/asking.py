@@ -35,11 +35,11 @@ def ask(
     if any(all(cell is None for cell in cells) for cells in zip(*answer.rows, strict=True)) or not answer.rows:
         naming.check(store, query, query.given(values))
     if not answer.rows:
-        answer.note = naming.unknown(store, query, given) or _asked_with(query, query.given(values))
+        answer.note = naming.unknown(store, query, given) or _asked_with(store, query, query.given(values))
     return answer
 
 
-def _asked_with(query: Query, values: Mapping[str, Any]) -> str:
+def _asked_with(store: Store, query: Query, values: Mapping[str, Any]) -> str:
     """The values that a question without an answer was asked with, also those that nobody gave."""
     words = [f"{name} {one_line(str(value))}" for name, value in values.items() if value is not None]
     words += [
@@ -47,8 +47,19 @@ def _asked_with(query: Query, values: Mapping[str, Any]) -> str:
         for name, one in query.params.items()
         if values.get(name) is None and one.default not in (None, ENDLESS)
     ]
-    asked = f"It was asked with {', '.join(words)}." if words else ""
+    asked = f"It was asked with {', '.join(words)}{_not_there(store, query, values)}." if words else ""
     return f"{asked} It needs {query.needs}.".lstrip() if query.needs else asked
+
+
+def _not_there(store: Store, query: Query, values: Mapping[str, Any]) -> str:
+    """What a question takes if nothing is said, and that nothing here is called."""
+    for name, one in query.params.items():
+        if values.get(name) is None and isinstance(one.default, str) and one.names in naming.CALLED:
+            names = naming.called(store, one.names)
+            if names and one.default not in names:
+                others = naming.near(one.default, names)
+                return f", and no {one.names} is called {one.default} here: give another as {name}, such as {others}"
+    return ""
 
 
 def _curve(query: Query, values: Mapping[str, Any]) -> Curve:

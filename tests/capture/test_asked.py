@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,15 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_input_is_refused_before_a_run_is_begun(wrong: dict[str, Any], said: str):
     with pytest.raises(ProvmlError, match=said):
         Recording("digits", **wrong)
+    assert not Path(".provml").exists()
+
+
+@pytest.mark.parametrize("framework", ["torch", "sklearn", "xgboost", "lightgbm"])
+def test_a_place_to_save_a_model_that_is_none_is_refused_before_a_run_is_begun(framework: str):
+    pytest.importorskip(framework)
+    capture = importlib.import_module(f"provml.capture.{framework}").Capture
+    with pytest.raises(ProvmlError, match="save_model"):
+        capture("digits", save_model=7)
     assert not Path(".provml").exists()
 
 

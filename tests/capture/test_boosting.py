@@ -278,6 +278,13 @@ def test_estimators_of_xgboost_take_the_capture_too(home: Path):
 
 
 @pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")  # and what replaces it is new
+def test_a_capture_of_lightgbm_that_is_handed_over_whole_says_what_to_hand_over(home: Path):
+    says = pytest.raises(TypeError, match=r"callbacks=capture\.callbacks")
+    with says, LightGBMCapture("digits", **settings(home)) as capture:
+        lightgbm.train(LGB, datasets()[0], 1, callbacks=[capture])
+
+
+@pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")  # from 4.7 on; before, there is no other
 def test_estimators_of_lightgbm_take_the_capture_too(home: Path):
     with LightGBMCapture("digits", **settings(home)) as capture:
         model = lightgbm.LGBMClassifier(n_estimators=3, num_leaves=4, n_jobs=1, verbosity=-1)

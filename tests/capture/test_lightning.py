@@ -168,6 +168,18 @@ def test_early_stopping_adapts_the_number_of_epochs(tmp_path: Path):
         assert (2, "epochs", 9, 2, "EarlyStopping") in adaptations(store)
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_scheduler_that_a_callback_puts_in_is_the_one_that_moves_the_rate(tmp_path: Path, is_first: bool):
+    averages = lightning.callbacks.StochasticWeightAveraging(swa_lrs=0.2, swa_epoch_start=3, annealing_epochs=2)
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        beside = [capture, averages] if is_first else [averages, capture]
+        trainer(tmp_path, *beside, epochs=6, enable_checkpointing=False).fit(Network(), loader("training"))
+    with provml.open(tmp_path / "home") as store:
+        techniques = {epoch: technique for epoch, name, *_, technique in adaptations(store) if name == "learning_rate"}
+        assert (techniques[3], techniques[5]) == ("StepLR", "SWALR")
+        assert set(techniques.values()) == {"StepLR", "SWALR"}
+
+
 def test_validate_alone_is_a_validation_of_the_model(tmp_path: Path):
     network = Network()
     with Capture("digits", home=tmp_path / "home", strict=True) as capture:

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 import provml
-from capture.contract import ask
+from capture.contract import ask, by_epoch
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed; `pip install 'provml[sklearn]'`")
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.decomposition import PCA
-from sklearn.ensemble import VotingClassifier
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, VotingClassifier
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.linear_model import LogisticRegression, SGDClassifier
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -155,3 +156,75 @@ def test_that_rows_had_weights_is_told(home: Path, verb: str):  # noqa: F811
         getattr(capture, verb)(SGDClassifier(random_state=0), X, Y, sample_weight=np.ones(len(Y)), **more)
     with provml.open(home) as store:
         assert used(store)["sample_weight"] == f"ndarray of shape ({len(Y)},)"
+
+
+def test_candidates_of_a_halving_search_say_in_which_iteration_they_were_and_on_how_much(home: Path):  # noqa: F811
+    search = HalvingGridSearchCV(SVC(), {"C": [0.1, 1.0, 2.0, 3.0]}, factor=2, min_resources=60, cv=2, random_state=0)
+    with captured(home) as capture:
+        capture.fit(search, X, Y)
+    with provml.open(home) as store:
+        assert candidates(store, "iteration") == [one + 1 for one in search.cv_results_["iter"]]
+        assert candidates(store, "n_resources") == list(search.cv_results_["n_resources"])
+        conforms(store)
+
+
+def test_a_search_at_the_end_of_a_pipeline_tells_its_candidates(home: Path):  # noqa: F811
+    search = GridSearchCV(MLPClassifier((8,), max_iter=3, random_state=0), {"alpha": [0.1, 0.2]}, cv=2)
+    with captured(home) as capture:
+        model = fit(make_pipeline(StandardScaler(), search), capture=capture)
+        accuracy = capture.score(model, X_TEST, Y_TEST)
+    with provml.open(home) as store:
+        assert candidates(store, "alpha") == [0.1, 0.2]
+        found = used(store)
+        assert (found["estimator"], found["alpha"]) == ("MLPClassifier", search.best_params_["alpha"])
+        assert (found["search"], found["search_best_candidate"]) == ("GridSearchCV", search.best_index_ + 1)
+        assert by_epoch(store, "provml:TrainingEpochExecution") == {
+            "loss": pytest.approx(search.best_estimator_.loss_curve_)
+        }
+        prepared = ask(
+            store,
+            """SELECT DISTINCT ?kind { ?s prov:used/prov:wasGeneratedBy/a provml:DataPreparationExecution .
+               ?s a ?kind VALUES ?kind { provml:TrainingExecution provml:ValidationExecution } }""",
+        )
+        assert len(prepared) == 2
+        [row] = store.ask("q4", model="digits", hyperparameter="alpha")
+        assert tuple(row)[1:] == (found["alpha"], pytest.approx(accuracy))
+        conforms(store)
+
+
+@pytest.mark.parametrize(
+    "around", [lambda one: one, lambda one: make_pipeline(StandardScaler(), one)], ids=["", "pipe"]
+)
+@pytest.mark.parametrize(
+    ("model", "more", "kind"),
+    [
+        (MLPClassifier((8,), max_iter=2, random_state=0, early_stopping=True), {"max_iter": 3}, "TrainingEpoch"),
+        (GradientBoostingClassifier(n_estimators=2, max_depth=1), {"n_estimators": 5}, "Round"),
+        (HistGradientBoostingClassifier(max_iter=2, max_leaf_nodes=3, early_stopping=True), {"max_iter": 5}, "Round"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_warm_start_has_the_epochs_that_it_adds_and_no_others(
+    home: Path,  # noqa: F811
+    model: Any,
+    more: dict[str, Any],
+    kind: str,
+    around: Any,
+):
+    whole = around(clone(model).set_params(warm_start=True))
+    last = whole[-1] if hasattr(whole, "steps") else whole
+    with captured(home) as capture:
+        fit(whole, capture=capture)
+        last.set_params(**more)
+        fit(whole, capture=capture)
+    with provml.open(home) as store:
+        found = ask(
+            store,
+            f"""SELECT ?begun (COUNT(?s) AS ?n) (MAX(?i) AS ?last) {{ ?t a provml:TrainingExecution ;
+                prov:startedAtTime ?begun . ?s a provml:{kind}Execution ; provml:wasSectionOf ?t ;
+                provml:sectionIndex ?i }} GROUP BY ?t ?begun ORDER BY ?begun""",
+        )
+        assert [row[1:] for row in found] == [(2, 2), (3, 3)]
+        went_on = ask(store, "SELECT DISTINCT ?t { ?t a provml:TrainingExecution ; prov:used/a provml:Model }")
+        assert len(went_on) == 1
+        conforms(store)

@@ -40,7 +40,7 @@ from sklearn.model_selection import (
 )
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 from provml.capture.sklearn import Capture
@@ -445,6 +445,15 @@ def test_a_saved_model_is_that_file_and_can_be_read_back(home: Path, tmp_path: P
         model = capture.fit(SVC(), X, Y)
     assert joblib.load(path).score(X_TEST, Y_TEST) == model.score(X_TEST, Y_TEST)
     assert pickle.dumps(model) == pickle.dumps(SVC().fit(X, Y))  # the capture leaves nothing on it
+
+
+def test_a_parameter_that_is_a_type_is_told_by_its_name(home: Path):
+    columns = ColumnTransformer([("kind", OneHotEncoder(dtype=np.float32), [0]), ("rest", StandardScaler(), [1, 2])])
+    with captured(home) as capture:
+        fit(make_pipeline(columns, LogisticRegression()), capture=capture)
+    with provml.open(home) as store:
+        assert used(store, "DataPreparationExecution")["kind__dtype"] == "float32"
+        assert used(store)["estimator"] == "LogisticRegression"
 
 
 def conforms(store: Any) -> None:

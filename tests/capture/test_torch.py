@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, Told, adaptations, ask, by_epoch, used
+from capture.contract import Boom, CaptureContract, Told, adaptations, ask, by_epoch, judged, used, used_by
 from capture.digits import digits
 from provml.recorder import Recorder
 
@@ -522,6 +522,93 @@ def test_workers_of_a_loader_leave_the_run_to_its_process(tmp_path: Path):
         run = store.run("latest")
         assert (run.status, run.writers) == ("FINISHED", 1)
         assert len(ask(store, "SELECT ?b { ?b a provml:BatchExecution }")) == 20
+
+
+def linear() -> tuple[Any, Any]:
+    network = torch.nn.Linear(64, 10)
+    return network, torch.optim.SGD(network.parameters(), lr=0.1)
+
+
+class Bar:
+    """What a progress bar is around."""
+
+    def __init__(self, iterable: Any) -> None:
+        self.iterable = iterable
+
+    def __iter__(self) -> Any:
+        yield from self.iterable
+
+
+@pytest.mark.parametrize("around", [lambda one: one, Bar, iter], ids=["loader", "bar", "iterator"])
+def test_a_loader_that_batches_come_from_is_told_where_no_data_was_handed_over(tmp_path: Path, around: Any):
+    network, optimizer = linear()
+    with Capture("digits", network, optimizer, home=tmp_path, strict=True) as capture:
+        for _ in capture.epochs(2):
+            for x, y in capture.batches(around(loader())):
+                torch.nn.functional.cross_entropy(network(x), y).backward()
+                optimizer.step()
+    is_seen = around is not iter
+    with provml.open(tmp_path) as store:
+        found = used(store)
+        assert (found.get("batch_size"), found.get("sampler")) == ((48, "RandomSampler") if is_seen else (None, None))
+        [data] = used_by(store, "TrainingExecution")
+        assert len(data) == (2 if is_seen else 1)  # pixels and labels; or some, of which no more is known
+        assert all(one.startswith("urn:sha256:") for one in data) is is_seen
+        assert store.problems == []
+
+
+def test_data_that_was_handed_over_is_told_whatever_the_batches_come_from(tmp_path: Path):
+    network, optimizer = linear()
+    data = {"training": loader("test")}
+    with Capture("digits", network, optimizer, data=data, home=tmp_path, strict=True) as capture:
+        epochs(capture, network, optimizer, count=1)
+    with provml.open(tmp_path) as store:
+        assert used(store)["sampler"] == "SequentialSampler"
+
+
+def test_a_file_or_another_object_may_be_what_is_evaluated(tmp_path: Path):
+    network, optimizer = linear()
+    with Capture("digits", network, optimizer, home=tmp_path / "home", strict=True) as capture:
+        for epoch in capture.epochs(3):
+            torch.save(network.state_dict(), tmp_path / f"{epoch.index}.pt")
+            capture.saved(tmp_path / f"{epoch.index}.pt")
+        for one in (tmp_path / "2.pt", None, torch.optim.swa_utils.AveragedModel(network)):
+            with capture.evaluation(one) as test:
+                test.measured(accuracy=0.5)
+    with provml.open(tmp_path / "home") as store:
+        paths = dict(ask(store, "SELECT ?m ?p { ?m a provml:Model ; provlake:path ?p }"))
+        made = {model for (model,) in ask(store, "SELECT ?m { ?m a provml:Model ; prov:wasGeneratedBy ?t }")}
+        first, second, third = judged(store)
+        assert Path(paths[first]).name == "2.pt"
+        assert second in made
+        assert third not in made
+
+
+def test_a_training_that_is_resumed_goes_on_counting_and_from_the_file_that_was_handed_over(tmp_path: Path):
+    network, optimizer = linear()
+    with Capture(
+        "digits", network, optimizer, home=tmp_path / "home", strict=True, save_model=tmp_path / "a"
+    ) as capture:
+        epochs(capture, network, optimizer, count=2)
+    again, optimizer = linear()
+    data = {"model": tmp_path / "a"}
+    with Capture("digits", again, optimizer, data=data, home=tmp_path / "home", strict=True) as capture:
+        for _ in capture.epochs(2, first=3):
+            optimizer.step()
+        for _ in capture.epochs(1, first=5):
+            optimizer.step()
+    with provml.open(tmp_path / "home") as store:
+        found = ask(store, "SELECT ?i { ?e a provml:TrainingEpochExecution ; provml:sectionIndex ?i } ORDER BY ?i")
+        assert [index for (index,) in found] == [1, 2, 3, 4, 5]
+        steps = [row[1] for row in store.ask("b3", model="digits@latest")]
+        assert len(steps) == 3, "the training before, the one that went on, and the one after that"
+
+
+def test_measures_outside_of_the_epochs_are_not_lost_in_silence(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with Capture("digits", *linear(), home=tmp_path) as capture:
+        for _ in range(3):
+            capture.measured(loss=0.5)
+    assert caplog.text.count("capture.epochs(") == 1
 
 
 def test_a_loop_that_is_left_stopped_early(tmp_path: Path):
