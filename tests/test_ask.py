@@ -346,7 +346,15 @@ def test_a_measure_that_nobody_gave_and_nobody_measured_is_told_with_those_that_
     asked = CliRunner().invoke(main, ["ask", "q1", "--model", "trees", "--epoch", "1", "--home", str(tmp_path)])
     assert asked.stdout == "No rows.\n"
     assert "measure loss (the default)" in asked.stderr
-    assert "no measure is called loss here: give another as measure, such as mlogloss, merror" in asked.stderr
+    hint = "No measure is called loss here: give another as measure, such as mlogloss, merror."
+    assert hint in asked.stderr
+    q3 = ["ask", "q3", "--model", "trees", "--home", str(tmp_path)]
+    epochs = CliRunner().invoke(main, q3)
+    assert len(epochs.stdout.splitlines()) == 2 + 2
+    assert hint in epochs.stderr
+    epochs = CliRunner().invoke(main, [*q3, "--measure", "merror"])
+    assert "0.25" in epochs.stdout
+    assert not epochs.stderr
 
 
 def test_an_answer_without_rows_says_what_was_asked(home: Path, store: Store):

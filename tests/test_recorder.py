@@ -196,6 +196,12 @@ def test_a_wrong_setting_is_refused_where_it_is_written(wrong: dict[str, Any]):
         record(**wrong)
 
 
+def test_a_setting_that_there_is_not_is_refused_with_those_that_there_are(tmp_path: Path):
+    with pytest.raises(TypeError, match=r"no setting lr; there are model, home, .*run\.training\(lr=…\)"):
+        provml.record("flowers", home=tmp_path / "home", lr=0.1)
+    assert not (tmp_path / "home").exists()
+
+
 def test_a_second_loop_over_epochs_counts_on_and_no_epoch_is_told_twice():
     with record() as run, run.training() as training:
         first = [epoch.index for epoch in training.epochs(np.int64(3))]

@@ -27,7 +27,8 @@ class Answer:
     """The rows of a question, in order, with the names of their columns.
 
     `curve` says which columns make a curve, and `types` what the columns hold, where the question tells. `is_graph`
-    where the rows are the triples of CONSTRUCT or DESCRIBE. `note` says why there may be no rows.
+    where the rows are the triples of CONSTRUCT or DESCRIBE. `note` says why there may be no rows, or
+    nothing in a column.
     """
 
     note = ""

@@ -32,33 +32,36 @@ def ask(
     answer.types = query.columns
     if query.plot is not None:
         answer.curve = _curve(query, query.given(values))
-    if any(all(cell is None for cell in cells) for cells in zip(*answer.rows, strict=True)) or not answer.rows:
-        naming.check(store, query, query.given(values))
-    if not answer.rows:
-        answer.note = naming.unknown(store, query, given) or _asked_with(store, query, query.given(values))
+    if not answer.rows or any(all(cell is None for cell in cells) for cells in zip(*answer.rows, strict=True)):
+        said = query.given(values)
+        naming.check(store, query, said)
+        answer.note = missing = _not_there(store, query, said)
+        if not answer.rows:
+            answer.note = naming.unknown(store, query, given) or _asked_with(query, said, missing)
     return answer
 
 
-def _asked_with(store: Store, query: Query, values: Mapping[str, Any]) -> str:
-    """The values that a question without an answer was asked with, also those that nobody gave."""
+def _asked_with(query: Query, values: Mapping[str, Any], missing: str) -> str:
+    """The values that a question without an answer was asked with, also those that nobody gave, and what it needs."""
     words = [f"{name} {one_line(str(value))}" for name, value in values.items() if value is not None]
     words += [
         f"{name} {str(one.default).lower() if isinstance(one.default, bool) else one.default} (the default)"
         for name, one in query.params.items()
         if values.get(name) is None and one.default not in (None, ENDLESS)
     ]
-    asked = f"It was asked with {', '.join(words)}{_not_there(store, query, values)}." if words else ""
-    return f"{asked} It needs {query.needs}.".lstrip() if query.needs else asked
+    asked = f"It was asked with {', '.join(words)}." if words else ""
+    needs = f"It needs {query.needs}." if query.needs else ""
+    return " ".join(filter(None, (asked, missing, needs)))
 
 
 def _not_there(store: Store, query: Query, values: Mapping[str, Any]) -> str:
-    """What a question takes if nothing is said, and that nothing here is called."""
+    """What to say where a question takes a name by itself that nothing here has."""
     for name, one in query.params.items():
         if values.get(name) is None and isinstance(one.default, str) and one.names in naming.CALLED:
             names = naming.called(store, one.names)
             if names and one.default not in names:
                 others = naming.near(one.default, names)
-                return f", and no {one.names} is called {one.default} here: give another as {name}, such as {others}"
+                return f"No {one.names} is called {one.default} here: give another as {name}, such as {others}."
     return ""
 
 
