@@ -118,7 +118,7 @@ def test_a_framework_that_is_not_installed_is_told_in_a_line(framework: str, pac
     assert done.stdout == ""
     [line] = done.stderr.splitlines()
     assert line.endswith(told)
-    assert not (tmp_path / "home" / "runs").exists()
+    assert not (tmp_path / "home").exists()
 
 
 def test_a_digit_is_drawn_the_same_each_time_and_filtered_to_one_value_a_point():

@@ -32,8 +32,8 @@ def demo(framework: str | None, home: Path | None) -> None:
     from provml.demo import tour, trial
 
     folder = (home or default_home()).absolute()
-    _try_to_write(folder)
     model, train, besides = frameworks.way(framework)
+    _try_to_write(folder)
     new: list[str] = []
     share = trial.EPOCHS + 1
     columns = shutil.get_terminal_size().columns
