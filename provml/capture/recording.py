@@ -344,7 +344,7 @@ class Recording:
         """What a model object is told as, or the file of one; None where no training of this capture made it."""
         if isinstance(model, (str, os.PathLike)):
             return self._by_file.get(_place(model))
-        held = self._models.get(model)
+        held = model if isinstance(model, Data) else self._models.get(model)
         return held.told() if isinstance(held, Subject) else held
 
     def found(self, model: Any = None) -> Data:
@@ -352,7 +352,7 @@ class Recording:
         told = self.known(model) if model is not None else self.made
         if told is None:
             held = model if isinstance(model, (str, os.PathLike)) else self._data.get("model")
-            told = held if isinstance(held, Data) else self.known(held)
+            told = self.known(held)
             if told is None:
                 told = self.run.refer("model", held, "", self.run.model, (), "", "", {})
                 if isinstance(held, (str, os.PathLike)):
