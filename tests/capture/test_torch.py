@@ -621,6 +621,28 @@ def test_what_saving_gave_may_be_what_is_evaluated(tmp_path: Path):
         assert Path(paths[model]).name == "1.pt"
 
 
+def test_a_file_that_was_written_anew_since_is_another_model(tmp_path: Path):
+    network, optimizer = linear()
+    best = tmp_path / "best.pt"
+    with Capture("digits", network, optimizer, home=tmp_path / "home", strict=True) as capture:
+        for epoch in capture.epochs(2):
+            best.write_text(f"weights of {epoch.index}")
+            if epoch.index == 1:
+                capture.saved(best)
+            with capture.evaluation(best) as test:
+                test.measured(accuracy=epoch.index / 2)
+        best.unlink()
+        with capture.evaluation(best) as test:
+            test.measured(accuracy=0.7)
+    with provml.open(tmp_path / "home") as store:
+        made = {model for (model,) in ask(store, "SELECT ?m { ?m a provml:Model ; prov:wasGeneratedBy ?t }")}
+        first, second, third = judged(store)
+        assert first in made
+        assert second not in made
+        assert second != first
+        assert third == second
+
+
 def test_a_network_that_only_the_optimizer_tells_may_be_what_is_evaluated(tmp_path: Path):
     network, optimizer = linear()
     with Capture("digits", optimizer=optimizer, home=tmp_path, strict=True) as capture:
