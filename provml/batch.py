@@ -112,8 +112,8 @@ class Handed(Protocol):
     def epoch(self) -> Batched | None:
         """The section that batches belong to now; None where there is none yet, or no more."""
 
-    def begun(self) -> Batched | None:
-        """The section of the batches, now that the first has come of a loop or of another section; None: of none."""
+    def begun(self, loader: Any) -> Batched | None:
+        """The section of a loader's batches, now that the first has come, or another section; None: of none."""
 
     def broke_off(self, batch: BatchNow) -> None:
         """The loop was left in the middle of this batch."""
@@ -214,7 +214,7 @@ def handed(loader: Iterable[Any], to: Handed) -> Iterator[Any]:
             else:
                 section = batch._section if batch is not None else None
                 if section is None or to.epoch is not section:
-                    section, batch, index = to.begun(), None, 0
+                    section, batch, index = to.begun(loader), None, 0
                     if section is None:
                         yield data
                         continue

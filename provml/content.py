@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import BuiltinFunctionType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from provml import event
 from provml.resources import mode
@@ -26,6 +26,10 @@ PIECE = 1 << 22
 """So many bytes of an array are copied at a time to read them."""
 ROLES = ("raw", "training", "validation", "test", "model")
 """The roles that questions ask for; others may be said."""
+Direction = Literal["maximize", "minimize"]
+LOWER = ("loss", "error", "mae", "mse", "rmse", "mape", "rmsle", "l1", "l2", "perplexity", "divergence", "distance")
+LOWER_ENDS = ("loss", "error", "deviance", "entropy")
+HIGHER = ("accuracy", "acc", "auc", "f1", "precision", "recall", "score", "r2", "iou", "dice", "map", "bleu")
 NEAR = 0.76
 """So much alike are 'train' and 'training', and 'text' and 'test' are not."""
 LONGEST = 1000
@@ -208,6 +212,14 @@ def measure(value: Any) -> event.Value:
     if isinstance(held, str) or (isinstance(held, list) and (held[0] == "string" or held[0].startswith("@"))):
         raise TypeError(f"a measure is a number, not the text {str(value)!r}. Give text as a parameter")
     return held
+
+
+def direction_of(measure: str) -> Direction | None:
+    """Whether a measure is better high or low, told by its name; None where the name does not tell."""
+    words = measure.lower().replace("-", "_").split("_")
+    if any(word in LOWER or word.endswith(LOWER_ENDS) for word in words):
+        return "minimize"
+    return "maximize" if any(word in HIGHER for word in words) else None
 
 
 def parameter(value: Any) -> event.Value:

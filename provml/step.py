@@ -161,6 +161,8 @@ class Call:
         self.told: dict[int, Data] = {}
         """The arguments, or what is inside them, that the run knew as data, by their identity while the call lasts."""
         self.targets: list[Any] = []
+        self.given: dict[int, dict[Any, Any]] = {}
+        """What was in the dictionaries among the arguments, by their identity while the call lasts."""
         run = way.run
         if run.off:
             return
@@ -168,6 +170,8 @@ class Call:
             bound = _bound(signature, given, named)
             self.targets = [bound[name] for name in way.producing if bound.get(name) is not None]
             self.used = list(self._inputs(bound))
+            held = (one for one in bound.values() if isinstance(one, dict) and len(one) <= LONGEST)
+            self.given = {id(one): dict(one) for one in held} if way.kind in LEARNING else {}
             data = {*way.producing, *map(str, way.using)}
             values = {name: self._without_data(value) for name, value in bound.items() if name not in data}
             values = {name: value for name, value in values.items() if _is_parameter(name, value)}
@@ -243,13 +247,17 @@ class Call:
         except Exception as error:
             self.way.run.fault(error)
 
-    @staticmethod
-    def _measured(stage: Stage, result: Any) -> None:
-        """Numbers by name, alone or beside what was made, are the measures of a training or of a test."""
+    def _measured(self, stage: Stage, result: Any) -> None:
+        """Numbers by name, alone or beside what was made, are the measures of a training or of a test.
+
+        What was in a dictionary that it was given, and is so still, was not measured.
+        """
         for one in result if isinstance(result, tuple) else (result,):
             if isinstance(one, dict) and len(one) <= LONGEST:
-                pairs = ((name, value) for name, value in one.items() if isinstance(name, str))
-                stage.measured(**{name: value for name, value in pairs if plain(value).__class__ in (int, float)})
+                was = self.given.get(id(one), {})
+                pairs = [(name, value) for name, value in one.items() if isinstance(name, str)]
+                new = [(name, value) for name, value in pairs if name not in was or was[name] is not value]
+                stage.measured(**{name: value for name, value in new if plain(value).__class__ in (int, float)})
 
     def _tell_produced(self, data: Data) -> None:
         assert self.step is not None

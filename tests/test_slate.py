@@ -353,7 +353,7 @@ def test_what_a_loader_measures_for_a_batch_that_never_began_is_of_no_batch():
             def __init__(self):
                 self.run = provml.record("x", run="r", capture_environment=False)
                 self.epoch, self.batch = None, None
-            def begun(self):
+            def begun(self, loader):
                 self.epoch = self.run.training().epoch(1)
                 return self.epoch
         told = Told()

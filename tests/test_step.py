@@ -292,6 +292,16 @@ def test_numbers_by_name_that_a_stage_gives_back_are_its_measures(run: Recorder,
     assert [one.values for one in of(event.Measured, run)] == [{"accuracy": 0.5, "rows": 7}, {"loss": 0.25}]
 
 
+def test_settings_that_a_training_gives_back_as_they_were_are_no_measures(run: Recorder):
+    @run.step(kind="training")
+    def train(settings: dict[str, float], results: dict[str, float]) -> Any:
+        results["loss"], results["tries"] = 0.25, 2
+        return settings, results
+
+    train({"learning_rate": 0.1, "depth": 3}, {"tries": 1, "seen": 5})
+    assert [one.values for one in of(event.Measured, run)] == [{"loss": 0.25, "tries": 2}]
+
+
 def test_numbers_that_another_step_gives_back_are_no_measures(run: Recorder):
     @run.step
     def count() -> dict[str, int]:

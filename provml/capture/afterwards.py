@@ -64,7 +64,7 @@ def candidates(run: Recorder, search: Any, clock: Clock, using: Sequence[Data]) 
     The mean time of a candidate's folds is known. They are told one after the other, and where several ran at once, in
     the time that all took.
     """
-    results = search.cv_results_
+    results, scoring = search.cv_results_, getattr(search, "scoring", None)
     folds = int(getattr(search, "n_splits_", 0))
     each = [float(sum(pair)) for pair in zip(results["mean_fit_time"], results["mean_score_time"], strict=True)]
     scale = min(1.0, clock.seconds / max(sum(each) * folds, 1e-9))
@@ -79,9 +79,16 @@ def candidates(run: Recorder, search: Any, clock: Clock, using: Sequence[Data]) 
             found = {
                 key.removeprefix(f"split{fold}_"): results[key][number] for key in results if f"split{fold}_" in key
             }
-            section(run, f"{stage.at}/{fold + 1}", "fold", start + fold * seconds, seconds, _measures(found, search))
+            section(
+                run,
+                f"{stage.at}/{fold + 1}",
+                "fold",
+                start + fold * seconds,
+                seconds,
+                _measures(found, search, scoring),
+            )
         means = {key[5:]: results[key][number] for key in results if key.startswith("mean_test_")}
-        stage.measured(**_measures(means, search))
+        stage.measured(**_measures(means, search, scoring))
         start += folds * seconds
         stage.done(ago=clock.ago(start))
 
@@ -133,7 +140,7 @@ def folds(run: Recorder, stage: Stage, clock: Clock, estimator: Any, scoring: An
     stage.measured(**_measures(means, estimator, scoring))
 
 
-def _measures(found: Mapping[str, Any], estimator: Any, scoring: Any = None) -> dict[str, Any]:
+def _measures(found: Mapping[str, Any], estimator: Any, scoring: Any) -> dict[str, Any]:
     """Scores by the names of their measures; those of the training data have that before their name."""
     return dict(_named(found, estimator, scoring))
 
@@ -142,8 +149,8 @@ def _named(found: Mapping[str, Any], estimator: Any, scoring: Any) -> Iterator[t
     for key, value in found.items():
         side, _, name = key.partition("_")
         if side in ("test", "train"):
-            if name != "score":
-                title, held = about.measure(name, value)
+            if name != "score" or isinstance(scoring, Mapping):
+                title, held = about.measure_of(scoring, name, value)
             elif scoring is None:
                 title, held = about.scored(estimator, value)
             else:  # one scorer only

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from provml.content import direction_of
 from provml.secret import is_secret, without_secrets
 from provml.values import PLAIN, plain
 
@@ -41,8 +42,9 @@ def is_search(estimator: Any) -> bool:
 
 def steps(estimator: Any) -> tuple[list[tuple[str, Any]], Any]:
     """The transformers of a pipeline, those of pipelines inside it as well, and what is fitted on what they give."""
-    if type(estimator).__name__ != "Pipeline" and not hasattr(estimator, "steps"):
-        return [], estimator
+    held = getattr(estimator, "steps", None)
+    if not held or not isinstance(held, (list, tuple)) or not all(isinstance(one, (tuple, list)) for one in held):
+        return [], estimator  # a parameter of its own may be called so
     found: list[tuple[str, Any]] = []
     for name, one in estimator.steps[:-1]:
         if one is not None and one != "passthrough":
@@ -191,29 +193,58 @@ def score_name(estimator: Any) -> str:
 def scored(estimator: Any, value: Any) -> tuple[str, Any]:
     """What the `score` of an estimator gave, by the name of its measure: what a search looks for, if it is one."""
     _, last = steps(estimator)
-    by = None
+    by = getattr(last, "scoring", None) if is_search(last) or type(last).__name__ in SCORING else None
     if getattr(last, "multimetric_", False):
-        by = last.refit  # the one of its measures that decides
-    elif is_search(last) or type(last).__name__ in SCORING:
-        by = getattr(last, "scoring", None)
+        return measure_of(by, last.refit, value)  # the one of its measures that decides
     return measure(by or score_name(estimator), value)
 
 
 def measure(scorer: Any, value: Any) -> tuple[str, Any]:
     """A score by the name of its measure, or of the scorer: scikit-learn negates those that are better low."""
     if isinstance(scorer, str):
-        return (scorer.removeprefix("neg_"), -value) if scorer.startswith("neg_") else (scorer, value)
+        return scorer.removeprefix("neg_"), -value if negates(scorer) else value
     inside = getattr(scorer, "_score_func", scorer)  # of one that `make_scorer` made
     name = getattr(inside, "__name__", "") or type(inside).__name__
-    return (name, -value) if getattr(scorer, "_sign", 1) < 0 else (name, value)
+    return name, -value if negates(scorer) else value
+
+
+def measure_of(scoring: Any, name: str, value: Any) -> tuple[str, Any]:
+    """The same for one of several scorers. In a dictionary its name is the user's, and tells if it is better low."""
+    scorer = scoring.get(name) if isinstance(scoring, Mapping) else None
+    if scorer is not None and negates(scorer) and direction_of(name) == "minimize":
+        return name.removeprefix("neg_"), -value
+    return measure(name, value)
+
+
+def negates(scorer: Any) -> bool:
+    """Whether a scorer gives what is better low with its sign turned."""
+    return scorer.startswith("neg_") if isinstance(scorer, str) else getattr(scorer, "_sign", 1) < 0
 
 
 def scorers(scoring: Any) -> dict[str, Any]:
-    """Scorers by name, of what scikit-learn takes for them: one or several, by their names or as they are."""
+    """Scorers by name, of what scikit-learn takes for them: one or several, by their names or as they are.
+
+    Of several of one name, the second and later ones have their number after it.
+    """
     if isinstance(scoring, Mapping):
         return dict(scoring)
-    several = [scoring] if isinstance(scoring, str) or callable(scoring) else list(scoring)
-    return {one if isinstance(one, str) else measure(one, 0)[0]: one for one in several}
+    found: dict[str, Any] = {}
+    count: Counter[str] = Counter()
+    for one in [scoring] if isinstance(scoring, str) or callable(scoring) else scoring:
+        name = one if isinstance(one, str) else measure(one, 0)[0]
+        count[name] += not isinstance(one, str)
+        found[f"{name}_{count[name]}" if count[name] > 1 else name] = one
+    return found
+
+
+def measured(scoring: Any, asked: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """What scorers found, by the names of their measures: their own, and of a dictionary the user's."""
+    if isinstance(scoring, Mapping):
+        return dict(measure_of(scoring, name, value) for name, value in found.items())
+    signs = {name: -1 if negates(asked[name]) else 1 for name in found}
+    return {
+        name.removeprefix("neg_") if isinstance(asked[name], str) else name: signs[name] * found[name] for name in found
+    }
 
 
 def layers(fitted: Any) -> list[dict[str, Any]]:

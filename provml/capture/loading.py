@@ -27,17 +27,15 @@ class Loading(Optimizing):
 
     def loader_data(self) -> list[Data]:
         """The data that a training begins with, if there is some by then."""
-        self._has_data = "training" in self._data or self._loader is not None
-        return self._training_data() if self._has_data else []
+        self._has_data = "training" in self._data
+        return self.data("training") if self._has_data else []
 
     @hook
     def meet(self, loader: Any) -> None:
-        """Batches come from this loader, which may be inside a progress bar."""
+        """Batches come from this loader, which may be inside a progress bar. Those of no training are not told."""
         held = getattr(loader, "iterable", loader)
-        if "training" in self._data or self._loader is not None or not facts.is_loader(held):
-            return
-        self._loader = held
-        if self.stage is not None and not self._has_data:
+        if self.stage is not None and not self._has_data and facts.is_loader(held):
+            self._loader = held
             self.stage.parameters(**self.selection.of(self.loader_settings()))
             self._tell_data()
 
@@ -64,9 +62,17 @@ class Loading(Optimizing):
 
     def trained_one(self, model: Any = None) -> Any:
         """The object that is trained, the network or an optimizer that holds its parameters; or one that is given."""
-        if model is not None and (self.network is None or unwrapped(model) is not unwrapped(self.network)):
+        if model is not None and not self._is_trained(model):
             return model
         return self.network if self.network is not None else next(iter(self.optimizers.values()), None)
+
+    def _is_trained(self, model: Any) -> bool:
+        """Whether this is the network; where none was handed over, whether an optimizer holds parameters of it."""
+        if self.network is not None:
+            return unwrapped(model) is unwrapped(self.network)
+        groups = [group for one in self.optimizers.values() for group in one.param_groups]
+        held = {id(one) for group in groups for one in group["params"]}
+        return hasattr(model, "parameters") and any(id(one) in held for one in model.parameters())
 
     def resumed(self, one: Any, first: int) -> Data | None:
         """What a training goes on from that begins with a later epoch, where this capture has not trained it before."""

@@ -1,10 +1,12 @@
-"""What a model object is remembered as."""
+"""What a model object, or the file of one, is remembered as."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
-from provml.content import Data
+from provml.content import Data, of
 from provml.sections import Stage
 
 
@@ -35,3 +37,22 @@ class Subject:
                 return self.before
             self.left(section.produced(None, epoch=section.index))
         return self.made
+
+
+class Files:
+    """Models by the file or folder that they are in; a file that was changed since holds another."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, Data] = {}
+
+    def set(self, path: str | os.PathLike[str], told: Data) -> None:
+        """This is in it now."""
+        self._told[os.path.realpath(os.fspath(path))] = told
+
+    def get(self, path: str | os.PathLike[str]) -> Data | None:
+        """What it was told as; one that is gone is what it was."""
+        told = self._told.get(os.path.realpath(os.fspath(path)))
+        if told is None or not told.sha256 or not Path(path).is_file():
+            return told
+        now = of(path)
+        return told if now is not None and now.sha256 == told.sha256 else None

@@ -142,7 +142,9 @@ def hooked(optimizer: Any, on_step: Callable[..., None]) -> Any:
 
 def is_of_step(error: BaseException | None, optimizers: Collection[Any]) -> bool:
     """Whether an error came from within a step of one of the optimizers, be it told as another error since."""
-    while error is not None:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:  # errors that were set as the context of each other go in a ring
+        seen.add(id(error))
         trace = error.__traceback__
         while trace is not None:
             frame, trace = trace.tb_frame, trace.tb_next

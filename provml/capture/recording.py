@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from provml.batch import BatchNow
 from provml.capture import facts
-from provml.capture.memory import Subject
+from provml.capture.memory import Files, Subject
 from provml.capture.watch import Selection, Watch
 from provml.content import Data
 from provml.errors import WrongType
@@ -93,7 +93,7 @@ class Recording:
         self._seen: Memory[dict[str, list[Data]]] = Memory()
         self._models: Memory[Subject | Data] = Memory()
         self._subject: Subject | None = None
-        self._by_file: dict[str, Data] = {}
+        self._by_file = Files()
         self._watch = Watch({})
         self._coming: tuple[int, float] | None = None
         self.run.is_open(self)
@@ -320,7 +320,7 @@ class Recording:
         """A section left a model in this file or folder; None: in memory."""
         made = section.produced(path, **said)
         if path is not None:
-            self._by_file[_place(path)] = made
+            self._by_file.set(path, made)
         return made
 
     def left(self, made: Data) -> None:
@@ -343,8 +343,8 @@ class Recording:
     def known(self, model: Any) -> Data | None:
         """What a model object is told as, or the file of one; None where no training of this capture made it."""
         if isinstance(model, (str, os.PathLike)):
-            return self._by_file.get(_place(model))
-        held = self._models.get(model)
+            return self._by_file.get(model)
+        held = model if isinstance(model, Data) else self._models.get(model)
         return held.told() if isinstance(held, Subject) else held
 
     def found(self, model: Any = None) -> Data:
@@ -352,11 +352,11 @@ class Recording:
         told = self.known(model) if model is not None else self.made
         if told is None:
             held = model if isinstance(model, (str, os.PathLike)) else self._data.get("model")
-            told = held if isinstance(held, Data) else self.known(held)
+            told = self.known(held)
             if told is None:
                 told = self.run.refer("model", held, "", self.run.model, (), "", "", {})
                 if isinstance(held, (str, os.PathLike)):
-                    self._by_file[_place(held)] = told
+                    self._by_file.set(held, told)
             self._models.set(model, told)
             self.made = self.made or told
         return told
@@ -375,11 +375,6 @@ class Recording:
         if test is not None:
             test.measured(**(measures or {}))
             test.done(error=error)
-
-
-def _place(path: str | os.PathLike[str]) -> str:
-    """A file by its one name."""
-    return os.path.realpath(os.fspath(path))
 
 
 def save_to(path: Any) -> Path | None:

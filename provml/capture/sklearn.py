@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -275,9 +275,9 @@ class Capture(Recording):
         try:
             value: float = estimator.score(X, **named) if y is None else estimator.score(X, y, **named)
         except BaseException as error:
-            self._after_test(test, {}, error)
+            self._after_test(test, dict, error)
             raise
-        self._after_test(test, dict([about.scored(estimator, value)]))
+        self._after_test(test, lambda: dict([about.scored(estimator, value)]))
         return value
 
     def evaluate(self, estimator: Any, X: Any, y: Any = None, *, scoring: Any) -> dict[str, float]:  # noqa: N803
@@ -290,10 +290,9 @@ class Capture(Recording):
         try:
             found = {name: get_scorer(one)(estimator, X, y) for name, one in asked.items()}
         except BaseException as error:
-            self._after_test(test, {}, error)
+            self._after_test(test, dict, error)
             raise
-        own = isinstance(scoring, Mapping)  # names of the user's
-        self._after_test(test, dict(about.measure(name if own else asked[name], found[name]) for name in found))
+        self._after_test(test, lambda: about.measured(scoring, asked, found))
         return found
 
     def _before_test(self, estimator: Any, x: Any, y: Any) -> Stage | None:
@@ -305,10 +304,12 @@ class Capture(Recording):
             self.run.fault(error)
             return None
 
-    def _after_test(self, test: Stage | None, values: dict[str, Any], error: BaseException | None = None) -> None:
+    def _after_test(
+        self, test: Stage | None, measured: Callable[[], dict[str, Any]], error: BaseException | None = None
+    ) -> None:
         try:
             if test is not None:
-                self.end_evaluation(values, error=error)
+                self.end_evaluation(self.tried(measured, dict[str, Any]()), error=error)
         except Exception as fault:
             self.run.fault(fault)
 

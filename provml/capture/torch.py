@@ -132,8 +132,9 @@ class Capture(Loading):
         self.meet(loader)
         return handed(loader, self)
 
-    def begun(self) -> Epoch | None:
+    def begun(self, loader: Any) -> Epoch | None:
         """The epoch that is open, for the first has come of a loop's batches in it."""
+        self.meet(loader)
         self._begin_batches()
         return self.epoch
 

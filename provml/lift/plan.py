@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
+from provml.content import Direction, direction_of
 from provml.event import LEARNING
 from provml.lift import name
 from provml.lift.state import State
@@ -52,18 +52,6 @@ STEPS: dict[str, type[DataTransformation]] = {
     "extraction": FeatureExtraction,
     "step": DataTransformation,
 }
-Direction = Literal["maximize", "minimize"]
-LOWER = ("loss", "error", "mae", "mse", "rmse", "mape", "rmsle", "l1", "l2", "perplexity", "divergence", "distance")
-LOWER_ENDS = ("loss", "error", "deviance", "entropy")
-HIGHER = ("accuracy", "acc", "auc", "f1", "precision", "recall", "score", "r2", "iou", "dice", "map", "bleu")
-
-
-def direction_of(measure: str) -> Direction | None:
-    """Whether a measure is better high or low, told by its name; None where the name does not tell."""
-    words = measure.lower().replace("-", "_").split("_")
-    if any(word in LOWER or word.endswith(LOWER_ENDS) for word in words):
-        return "minimize"
-    return "maximize" if any(word in HIGHER for word in words) else None
 
 
 class Plan:

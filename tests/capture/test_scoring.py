@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from capture.test_sklearn import X_TEST, Y_TEST, X, Y, captured, home  # noqa: F401
+from provml.capture.sklearn import Capture
 
 F1 = make_scorer(f1_score, average="macro")
 LOSS = make_scorer(log_loss, greater_is_better=False, response_method="predict_proba")
@@ -50,11 +51,13 @@ def scores(store: Any, kind: str) -> dict[str, float]:
         ("neg_log_loss", True, "log_loss", -1),
         (["accuracy", "neg_log_loss"], "neg_log_loss", "log_loss", -1),
         ({"mine": "f1_macro", "other": "accuracy"}, "mine", "mine", 1),
+        ({"my_loss": "neg_log_loss", "other": "accuracy"}, "my_loss", "my_loss", -1),
+        ({"mine": "neg_log_loss", "other": "accuracy"}, "mine", "mine", 1),
         (F1, True, "f1_score", 1),
         (LOSS, True, "log_loss", -1),
         (percent, True, "percent", 1),
     ],
-    ids=["none", "name", "negated", "list", "dictionary", "scorer", "negated-scorer", "function"],
+    ids=["none", "name", "negated", "list", "dictionary", "low", "not-said", "scorer", "negated-scorer", "function"],
 )
 @pytest.mark.parametrize(
     "around", [lambda one: one, lambda one: make_pipeline(StandardScaler(), one)], ids=["", "pipe"]
@@ -100,8 +103,14 @@ def test_folds_are_scored_by_what_was_asked_for_and_not_by_what_stops_a_fit(home
         (F1, {"f1_score": 1}, {"f1_score": 1}),
         (["accuracy", LOSS], {"accuracy": 1, "log_loss": 1}, {"accuracy": 1, "log_loss": -1}),
         ({"mine": F1, "usual": "accuracy"}, {"mine": 1, "usual": 1}, {"mine": 1, "usual": 1}),
+        ({"my_loss": LOSS, "mine": "neg_log_loss"}, {"my_loss": 1, "mine": 1}, {"my_loss": -1, "mine": 1}),
+        (
+            [F1, make_scorer(f1_score, average="micro")],
+            {"f1_score": 1, "f1_score_2": 1},
+            {"f1_score": 1, "f1_score_2": 1},
+        ),
     ],
-    ids=["scorer", "list", "dictionary"],
+    ids=["scorer", "list", "dictionary", "low", "alike"],
 )
 def test_an_evaluation_takes_scorers_as_scikit_learn_does(home: Path, scoring: Any, given: Any, told: Any):  # noqa: F811
     with captured(home) as capture:
@@ -118,3 +127,39 @@ def test_a_score_of_what_was_not_fitted_here_is_named_as_well(home: Path):  # no
         value = capture.score(SVC().fit(X, Y), X_TEST, Y_TEST)
     with provml.open(home) as store:
         assert scores(store, "EvaluationExecution") == {"accuracy": pytest.approx(value)}
+
+
+def test_folds_have_the_names_that_scorers_were_given(home: Path):  # noqa: F811
+    scoring = {"score": "accuracy", "my_loss": "neg_log_loss"}
+    with captured(home) as capture:
+        found = capture.cross_validate(LogisticRegression(max_iter=200), X, Y, cv=2, scoring=scoring)
+    with provml.open(home) as store:
+        wanted = {"score": found["test_score"].mean(), "my_loss": -found["test_my_loss"].mean()}
+        assert scores(store, "ValidationExecution") == pytest.approx(wanted)
+
+
+class Walk(SVC):
+    """An estimator that has steps and is no pipeline."""
+
+    def __init__(self, steps: Any = 3):
+        super().__init__()
+        self.steps = steps
+
+
+@pytest.mark.parametrize("steps", [3, [1, 2], []])
+def test_an_estimator_that_has_steps_need_be_no_pipeline(home: Path, steps: Any):  # noqa: F811
+    with captured(home) as capture:
+        model = capture.fit(Walk(steps), X, Y)
+        value = capture.score(model, X_TEST, Y_TEST)
+    with provml.open(home) as store:
+        assert scores(store, "EvaluationExecution") == {"accuracy": pytest.approx(value)}
+        assert len(ask(store, "SELECT ?t { ?t a provml:TrainingExecution }")) == 1
+
+
+def test_a_score_whose_name_cannot_be_found_is_given_all_the_same(home: Path, monkeypatch: pytest.MonkeyPatch):  # noqa: F811
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("no name")
+
+    monkeypatch.setattr("provml.capture.estimator.scored", broken)
+    with Capture("digits", home=home, capture_environment=False) as capture:
+        assert capture.score(SVC().fit(X, Y), X_TEST, Y_TEST) > 0

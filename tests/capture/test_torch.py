@@ -557,6 +557,28 @@ def test_a_loader_that_batches_come_from_is_told_where_no_data_was_handed_over(t
         assert store.problems == []
 
 
+def test_a_loader_of_batches_outside_of_a_training_is_not_that_of_the_next(tmp_path: Path):
+    network, optimizer = linear()
+    with Capture("digits", network, optimizer, home=tmp_path, strict=True) as capture:
+        before = capture.batches(loader())
+        for _ in capture.batches(loader("test")):
+            pass
+        for _ in capture.epochs(1):
+            next(before)
+            optimizer.step()
+        with capture.evaluation() as test:
+            for _ in capture.batches(loader("test")):
+                pass
+            test.measured(accuracy=0.5)
+        epochs(capture, network, optimizer, count=1)
+    with provml.open(tmp_path) as store:
+        of_trainings = "SELECT DISTINCT ?t ?v { ?t a provml:TrainingExecution ; prov:used ?one ."
+        settings = ask(store, of_trainings + " ?one prov:value ?v ; prov:wasDerivedFrom/rdfs:label 'sampler' }")
+        assert [value for _, value in settings] == ["RandomSampler"] * 2
+        data = ask(store, of_trainings + " ?one a provml:LearningDataset BIND(?one AS ?v) }")
+        assert len({one for _, one in data}) == 2, "pixels and labels of the training"
+
+
 def test_data_that_was_handed_over_is_told_whatever_the_batches_come_from(tmp_path: Path):
     network, optimizer = linear()
     data = {"training": loader("test")}
@@ -582,6 +604,55 @@ def test_a_file_or_another_object_may_be_what_is_evaluated(tmp_path: Path):
         assert Path(paths[first]).name == "2.pt"
         assert second in made
         assert third not in made
+
+
+def test_what_saving_gave_may_be_what_is_evaluated(tmp_path: Path):
+    network, optimizer = linear()
+    kept = []
+    with Capture("digits", network, optimizer, home=tmp_path / "home", strict=True) as capture:
+        for epoch in capture.epochs(2):
+            torch.save(network.state_dict(), tmp_path / f"{epoch.index}.pt")
+            kept.append(capture.saved(tmp_path / f"{epoch.index}.pt"))
+        with capture.evaluation(kept[0]) as test:
+            test.measured(accuracy=0.5)
+    with provml.open(tmp_path / "home") as store:
+        paths = dict(ask(store, "SELECT ?m ?p { ?m a provml:Model ; provlake:path ?p ; prov:wasGeneratedBy ?t }"))
+        (model,) = judged(store)
+        assert Path(paths[model]).name == "1.pt"
+
+
+def test_a_file_that_was_written_anew_since_is_another_model(tmp_path: Path):
+    network, optimizer = linear()
+    best = tmp_path / "best.pt"
+    with Capture("digits", network, optimizer, home=tmp_path / "home", strict=True) as capture:
+        for epoch in capture.epochs(2):
+            best.write_text(f"weights of {epoch.index}")
+            if epoch.index == 1:
+                capture.saved(best)
+            with capture.evaluation(best) as test:
+                test.measured(accuracy=epoch.index / 2)
+        best.unlink()
+        with capture.evaluation(best) as test:
+            test.measured(accuracy=0.7)
+    with provml.open(tmp_path / "home") as store:
+        made = {model for (model,) in ask(store, "SELECT ?m { ?m a provml:Model ; prov:wasGeneratedBy ?t }")}
+        first, second, third = judged(store)
+        assert first in made
+        assert second not in made
+        assert second != first
+        assert third == second
+
+
+def test_a_network_that_only_the_optimizer_tells_may_be_what_is_evaluated(tmp_path: Path):
+    network, optimizer = linear()
+    with Capture("digits", optimizer=optimizer, home=tmp_path, strict=True) as capture:
+        epochs(capture, network, optimizer, count=1)
+        for one in (network, torch.nn.Linear(64, 10)):
+            with capture.evaluation(one) as test:
+                test.measured(accuracy=0.5)
+    with provml.open(tmp_path) as store:
+        made = {model for (model,) in ask(store, "SELECT ?m { ?m a provml:Model ; prov:wasGeneratedBy ?t }")}
+        assert [model in made for model in judged(store)] == [True, False]
 
 
 def test_a_training_that_is_resumed_goes_on_counting_and_from_the_file_that_was_handed_over(tmp_path: Path):

@@ -547,6 +547,17 @@ def test_a_step_whose_error_is_told_as_another_was_made_with_its_rate(tmp_path: 
     assert batches(tmp_path) == ["training/1"]
 
 
+def test_errors_that_tell_of_each_other_end_a_training_as_others_do(tmp_path: Path):
+    one, first, second = Trained(tmp_path), ValueError("first"), ValueError("second")
+    first.__context__, second.__context__ = second, first
+    with contextlib.suppress(ValueError), one.capture as capture:
+        for _ in capture.epochs(2):
+            one.epoch()
+            raise first
+    (journal,) = tmp_path.glob("runs/*/main.jsonl")
+    assert [what.status for what in told_in(journal) if isinstance(what, Done) and what.at == "training"] == ["FAILED"]
+
+
 def test_a_rate_that_no_step_was_made_with_is_not_told_where_another_verb_of_the_optimizer_fails(tmp_path: Path):
     one = Trained(tmp_path)
     with contextlib.suppress(ValueError), one.capture as capture:
