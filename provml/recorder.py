@@ -348,8 +348,8 @@ def record(name: str, **settings: Any) -> Recorder:
     """Record a run: `with provml.record("flowers", model="alexnet") as run:`. Settings are those of `Recorder`."""
     known: dict[str, Any] = Recorder.__init__.__kwdefaults__ or {}
     if strange := [one for one in settings if one not in known]:
-        there_are = f"a run has no setting {', '.join(strange)}; there are {', '.join(known)}"
-        raise TypeError(f"{there_are}. Hyperparameters are those of a training: run.training({strange[0]}=…).")
+        said = f"a run has no setting {', '.join(strange)}; there are {', '.join(known)}"
+        raise TypeError(f"{said}. What a training is given is said there: run.training(learning_rate=0.1).")
     return Recorder(name, **settings)
 
 
