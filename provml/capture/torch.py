@@ -129,7 +129,6 @@ class Capture(Loading):
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """The batches of a loader, just as it gives them; `measured` is of the batch while its turn lasts."""
-        self.meet(loader)
         return handed(loader, self)
 
     def begun(self, loader: Any) -> Epoch | None:
