@@ -1,39 +1,47 @@
-"""What can go wrong, as one tree: catch `ProvmlError` for all of it, a leaf for one thing.
+"""Errors of provml as one tree: catch `ProvmlError` for any of them, a leaf for a single kind.
 
 ProvmlError
-├── NotAnIRI            (ValueError)   text that was to name a node is no absolute IRI
-├── RefusedValue                       a thing refused what its ontology refuses
-│   ├── WrongType       (TypeError)    a value of the wrong kind
-│   ├── WrongValue      (ValueError)   the right kind, but outside what is allowed
-│   └── MissingField    (TypeError)    a required field was left out
-├── NoSuchNode          (LookupError)  the graph says nothing about that IRI
-├── NoSuchRun           (LookupError)  no run, or more than one, goes by that name
-├── NoSuchQuery         (LookupError)  the catalog has no such question
-├── NoSuchTag           (LookupError)  a dataflow declares nothing by that tag
-├── WrongParameter      (ValueError)   a question was given a value that does not fit
-├── BrokenQuery         (ValueError)   SPARQL that cannot be run
-├── ServiceRefused      (PermissionError) a query would call another machine
-├── QueryTookTooLong    (TimeoutError) a query was ended at its time limit
-├── NotACurve           (ValueError)   an answer that cannot be plotted
-├── ForkedStore         (RuntimeError) a store used in a forked child of the process that opened it
+├── InvalidIRI          (ValueError)   a node name that is not an absolute IRI
+├── InvalidValue                       a field value that the ontology does not allow
+│   ├── WrongType       (TypeError)    a value of the wrong type
+│   ├── WrongValue      (ValueError)   a value of the right type that is out of range
+│   └── MissingField    (TypeError)    a required field without a value
+├── HomeNotFound        (LookupError)  a directory that is not a home of runs
+├── NodeNotFound        (LookupError)  an IRI that the graph does not describe
+├── RunNotFound         (LookupError)  a run name that matches no run, or several
+├── ArtifactNotFound    (LookupError)  an artifact that is not stored, or one of several
+├── QueryNotFound       (LookupError)  a question that is not in the catalog
+├── TagNotFound         (LookupError)  a tag that a dataflow does not declare
+├── InvalidAnnotation   (ValueError)   a tag, note or name that a run cannot have
+├── InvalidParameter    (ValueError)   a question parameter with an unsuitable value
+├── ColumnNotFound      (LookupError)  a column that a table of runs does not have
+├── FilterError         (ValueError)   a condition on runs that cannot be understood
+├── QueryError          (ValueError)   SPARQL that cannot be executed
+├── ServiceNotAllowed   (PermissionError) a query that would call another machine
+├── QueryTimeout        (TimeoutError) a query that reached its time limit
+├── PlotError           (ValueError)   an answer that cannot be plotted
+├── ForkedStore         (RuntimeError) a store that was opened before a fork
 ├── OntologyError       (ValueError)   an ontology that cannot be read or compiled
-├── StaleFiles          (RuntimeError) generated files differ from what the ontology gives
-├── BrokenFile          (ValueError)   an RDF or query file that cannot be read
-├── BrokenPromise       (ValueError)   a graph does not keep what shapes promise
-├── ReasonerFailed      (RuntimeError) HermiT gave no answer
-└── MissingPart         (ImportError)  an optional package is not installed
+├── StaleFiles          (RuntimeError) generated files that differ from the ontology
+├── FileFormatError     (ValueError)   an RDF or query file that cannot be read
+├── ValidationFailed    (ValueError)   a graph that violates constraints
+├── ReasonerFailed      (RuntimeError) HermiT returned no result
+└── MissingDependency   (ImportError)  an optional package that is not installed
 
-Each class says with which code a command ends (`exit_code`: 1 it did not hold, 2 wrong use or input) and which status
-a service answers (`http_status`). Every message ends with what to do next.
+Each class has the exit code of a command (`exit_code`: 1 for a failed check, 2 for wrong usage or input) and the status
+code of a service (`http_status`). Each message ends with what to do next.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+MAX_SUGGESTIONS = 3
+"""Similar names that a message lists at most."""
+
 
 class ProvmlError(Exception):
-    """Anything that provml raises on purpose."""
+    """Base class of all errors that provml raises on purpose."""
 
     exit_code: ClassVar[int] = 2
     http_status: ClassVar[int] = 400
@@ -42,18 +50,18 @@ class ProvmlError(Exception):
         return (_restore, (type(self), self.args, self.__dict__))
 
 
-class NotAnIRI(ProvmlError, ValueError):
-    """Text that was to name a node is no absolute IRI."""
+class InvalidIRI(ProvmlError, ValueError):
+    """A node name that is not an absolute IRI."""
 
     def __init__(self, text: object) -> None:
         self.text = text
         super().__init__(
-            f"{text!r} is not an absolute IRI. Give one with a scheme and no spaces, such as 'http://example.org/run/1'."
+            f"{text!r} is not an absolute IRI. Use one with a scheme and no spaces, such as 'http://example.org/run/1'."
         )
 
 
-class RefusedValue(ProvmlError):
-    """A thing refused a value: `class_name`, `field` and `value` say which, `expected` what would do."""
+class InvalidValue(ProvmlError):
+    """A field value that the ontology does not allow: `class_name`, `field`, `value`, and what was `expected`."""
 
     def __init__(self, class_name: str, field: str, value: object, expected: str, advice: str) -> None:
         self.class_name = class_name
@@ -63,107 +71,225 @@ class RefusedValue(ProvmlError):
         super().__init__(f"{class_name}.{field} takes {expected}, not {_shown(value)}. {advice}")
 
 
-class WrongType(RefusedValue, TypeError):
-    """A value of the wrong kind: text for a number, an agent for an activity, two values where one is allowed."""
+class WrongType(InvalidValue, TypeError):
+    """A value of the wrong type: text for a number, an agent for an activity, two values where one is allowed."""
 
 
-class WrongValue(RefusedValue, ValueError):
-    """A value of the right kind outside what the ontology allows: a negative count, an unknown status."""
+class WrongValue(InvalidValue, ValueError):
+    """A value of the right type that is out of range: a negative count, an unknown status."""
 
 
-class MissingField(RefusedValue, TypeError):
-    """A field that the ontology requires was left out."""
+class MissingField(InvalidValue, TypeError):
+    """A field that the ontology requires and that has no value."""
 
     def __init__(self, class_name: str, field: str, expected: str) -> None:
-        super().__init__(class_name, field, None, expected, f"Give {field}=… when you make a {class_name}.")
+        super().__init__(class_name, field, None, expected, f"Pass {field}=… to {class_name}().")
 
 
-class NoSuchNode(ProvmlError, LookupError):
-    """The graph says nothing about that IRI."""
+class HomeNotFound(ProvmlError, LookupError):
+    """A directory that is not a home of runs; `reason` says why where the directory exists.
+
+    `suggestions` lists homes with a similar name.
+    """
+
+    http_status = 404
+
+    def __init__(self, home: str, reason: str = "", suggestions: tuple[str, ...] = ()) -> None:
+        self.home = home
+        self.reason = reason
+        self.suggestions = suggestions
+        problem = f"No provml home at {home}" + (f": {reason}" if reason else "")
+        similar = f" Did you mean {', '.join(suggestions[:MAX_SUGGESTIONS])}?" if suggestions else ""
+        super().__init__(
+            f"{problem}.{similar} Record a run there first, or choose another home: provml.open(home), --home or "
+            "PROVML_HOME."
+        )
+
+
+class NodeNotFound(ProvmlError, LookupError):
+    """An IRI that the graph does not describe."""
 
     http_status = 404
 
     def __init__(self, iri: str) -> None:
         self.iri = iri
-        super().__init__(f"Nothing is said about <{iri}>. Check the IRI, or load the graph that describes it.")
+        super().__init__(f"The graph does not describe <{iri}>. Check the IRI, or load the graph that describes it.")
 
 
-class NoSuchRun(ProvmlError, LookupError):
-    """No run, or more than one, goes by that name; `near` lists what there is."""
+class RunNotFound(ProvmlError, LookupError):
+    """A run name that matches no run, or several; `suggestions` lists run ids, and names that are similar."""
 
     http_status = 404
 
-    def __init__(self, run: str, near: tuple[str, ...], *, ambiguous: bool = False) -> None:
+    def __init__(
+        self,
+        run: str,
+        suggestions: tuple[str, ...],
+        *,
+        ambiguous: bool = False,
+        similar: bool = True,
+        is_name: bool = False,
+    ) -> None:
         self.run = run
-        self.near = near
+        self.suggestions = suggestions
         self.ambiguous = ambiguous
-        problem = f"{run!r} fits more than one run" if ambiguous else f"There is no run {run!r}"
-        listed = f" There is {', '.join(near)}." if near else " There is no run here yet."
-        super().__init__(f"{problem}.{listed} Give more of its id, or see `provml runs`.")
+        listed = ", ".join(suggestions[:MAX_SUGGESTIONS])
+        if ambiguous and is_name:
+            count = f"{len(suggestions)} runs" if len(suggestions) < 10 else "several runs"
+            end = ", …" if len(suggestions) > MAX_SUGGESTIONS else ""
+            message = f"{run!r} is the name of {count}: {listed}{end}. Pass the id of one, or `latest`."
+        elif ambiguous:
+            message = f"{run!r} matches several runs: {listed}. Pass more of the id."
+        elif suggestions and similar:
+            message = f"No run {run!r}. Did you mean {listed}? List the runs with `provml runs`."
+        elif suggestions:
+            end = ", …" if len(suggestions) > MAX_SUGGESTIONS else "."
+            message = f"No run {run!r}. Available: {listed}{end} List the runs with `provml runs`."
+        else:
+            message = f"No run {run!r}: no run is recorded here yet. Record one, or pass another home."
+        super().__init__(message)
 
 
-class NoSuchQuery(ProvmlError, LookupError):
-    """The catalog has no such question; `near` lists what is like it."""
+class ArtifactNotFound(ProvmlError, LookupError):
+    """An artifact that is not stored in the home, or a name that several have; `suggestions` lists names."""
 
     http_status = 404
 
-    def __init__(self, name: str, near: tuple[str, ...]) -> None:
+    def __init__(self, name: str, reason: str, advice: str, suggestions: tuple[str, ...] = ()) -> None:
         self.name = name
-        self.near = near
-        super().__init__(f"There is no question {name!r}. Ask one of {', '.join(near)}, or see `provml ask --list`.")
+        self.reason = reason
+        self.suggestions = suggestions
+        super().__init__(f"{reason}. {advice}")
 
 
-class NoSuchTag(ProvmlError, LookupError):
-    """A dataflow declares nothing by that tag; `declared` is what there is."""
+class QueryNotFound(ProvmlError, LookupError):
+    """A question that is not in the catalog; `suggestions` lists similar names."""
 
     http_status = 404
 
-    def __init__(self, what: str, tag: str, where: str, declared: tuple[str, ...], advice: str) -> None:
-        self.what = what
+    def __init__(self, name: str, suggestions: tuple[str, ...]) -> None:
+        self.name = name
+        self.suggestions = suggestions
+        similar = f" Did you mean {', '.join(suggestions[:MAX_SUGGESTIONS])}?" if suggestions else ""
+        super().__init__(f"No question {name!r}.{similar} List the questions with `provml ask --list`.")
+
+
+class TagNotFound(ProvmlError, LookupError):
+    """A tag that a dataflow does not declare; `declared` lists its tags."""
+
+    http_status = 404
+
+    def __init__(self, kind: str, tag: str, dataflow: str, declared: tuple[str, ...], advice: str) -> None:
+        self.kind = kind
         self.tag = tag
-        self.where = where
+        self.dataflow = dataflow
         self.declared = declared
-        listed = f"It declares {', '.join(declared)}." if declared else f"It declares no {what}."
-        super().__init__(f"{where} declares no {what} {tag!r}. {listed} {advice}")
+        from difflib import get_close_matches  # slow to import
+
+        similar = get_close_matches(tag, declared, MAX_SUGGESTIONS) if len(declared) > MAX_SUGGESTIONS else []
+        names = list(dict.fromkeys([*similar, *declared]))
+        end = ", …" if len(names) > MAX_SUGGESTIONS else "."
+        listed = f" Declared: {', '.join(names[:MAX_SUGGESTIONS])}{end}" if names else ""
+        super().__init__(f"{dataflow} declares no {kind} {tag!r}.{listed} {advice}")
 
 
-class WrongParameter(ProvmlError, ValueError):
-    """A question was given a value that does not fit one of its parameters."""
+class InvalidAnnotation(ProvmlError, ValueError):
+    """A tag, note or name (`kind`) that a run cannot have: it is empty, too long, or has control characters."""
 
-    def __init__(self, query: str, parameter: str, value: object, expected: str, advice: str) -> None:
+    def __init__(self, kind: str, text: str, reason: str, advice: str) -> None:
+        self.kind = kind
+        self.text = text
+        self.reason = reason
+        shown = f" {text!r}" if 0 < len(text) <= 80 else ""
+        super().__init__(f"The {kind}{shown} {reason}. {advice}")
+
+
+class InvalidParameter(ProvmlError, ValueError):
+    """A question parameter with an unsuitable value."""
+
+    def __init__(
+        self, query: str, parameter: str, value: object, expected: str, advice: str, *, problem: str = ""
+    ) -> None:
         self.query = query
         self.parameter = parameter
         self.value = value
         self.expected = expected
-        wrong = f"{parameter} takes {expected}, not {_shown(value)}" if expected else f"it has no parameter {parameter}"
-        super().__init__(f"{query}: {wrong}. {advice}")
+        if not problem:
+            problem = (
+                f"{parameter} takes {expected}, not {_shown(value)}" if expected else f"no parameter {parameter!r}"
+            )
+        super().__init__(f"{query}: {problem}. {advice}".rstrip())
 
 
-class BrokenQuery(ProvmlError, ValueError):
-    """SPARQL that cannot be run; `file` says where it is, if it is in one."""
+class ColumnNotFound(ProvmlError, LookupError):
+    """A column that a table of runs does not have."""
 
-    def __init__(self, reason: str, advice: str = "Mend it and ask again.", *, file: str | None = None) -> None:
+    http_status = 404
+
+    def __init__(self, name: str, advice: str) -> None:
+        self.name = name
+        super().__init__(f"No column {name!r}. {advice}")
+
+
+class FilterError(ProvmlError, ValueError):
+    """A condition on runs that cannot be understood; `start` and `end` are the wrong part of the `text`."""
+
+    def __init__(self, problem: str, advice: str, text: str, start: int, end: int) -> None:
+        self.problem = problem
+        self.advice = advice
+        self.text = text
+        self.start = start
+        self.end = end
+        line = "".join(character if character.isprintable() else " " for character in text)
+        marks = " " * start + "^" * max(end - start, 1)
+        super().__init__(f"Invalid condition: {problem}.\n  {line}\n  {marks}\n{advice}")
+
+
+class QueryError(ProvmlError, ValueError):
+    """SPARQL that cannot be executed; `file` is the query file, if there is one.
+
+    `line` and `column`, from 1, locate the mistake, and `excerpt` shows the line with a mark, where they are known.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        advice: str = "Correct the query.",
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        excerpt: str = "",
+    ) -> None:
         self.reason = reason
         self.advice = advice
         self.file = file
-        place = "The query" if file is None else f"{file}: the query"
-        super().__init__(f"{place} cannot be run: {reason}. {advice}")
+        self.line = line
+        self.column = column
+        self.excerpt = excerpt
+        prefix = "Invalid query" if file is None else f"{file}: invalid query"
+        place = "" if line is None else f" at line {line}, column {column}"
+        super().__init__(f"{prefix}{place}: {reason}. {advice}" + (f"\n{excerpt}" if excerpt else ""))
+
+    def in_file(self, file: str) -> QueryError:
+        """Return the error with the query file in its message."""
+        return QueryError(self.reason, self.advice, file=file, line=self.line, column=self.column, excerpt=self.excerpt)
 
 
-class ServiceRefused(ProvmlError, PermissionError):
-    """A query would call another machine, by SERVICE."""
+class ServiceNotAllowed(ProvmlError, PermissionError):
+    """A query with SERVICE, which would call another machine."""
 
     http_status = 403
 
     def __init__(self) -> None:
         super().__init__(
-            "The query has SERVICE, which would call another machine. Take it out, or allow it by service=True "
+            "The query uses SERVICE, which would call another machine. Remove SERVICE, or allow it with service=True "
             "(--allow-service on the command line)."
         )
 
 
-class QueryTookTooLong(ProvmlError, TimeoutError):
-    """A query was ended at its time limit; `seconds` is the limit."""
+class QueryTimeout(ProvmlError, TimeoutError):
+    """A query that reached its time limit of `seconds`."""
 
     exit_code = 1
     http_status = 504
@@ -171,12 +297,12 @@ class QueryTookTooLong(ProvmlError, TimeoutError):
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         super().__init__(
-            f"The query was ended after {seconds:g} s, its time limit. Ask for less (begin at one run, add a LIMIT), "
-            "or give it more time by timeout=… (--timeout on the command line)."
+            f"The query reached its time limit of {seconds:g} s. Restrict it (start from one run, add a LIMIT), "
+            "or pass a larger timeout=… (--timeout on the command line)."
         )
 
 
-class NotACurve(ProvmlError, ValueError):
+class PlotError(ProvmlError, ValueError):
     """An answer that cannot be plotted."""
 
     def __init__(self, reason: str, advice: str) -> None:
@@ -185,16 +311,16 @@ class NotACurve(ProvmlError, ValueError):
 
 
 class ForkedStore(ProvmlError, RuntimeError):
-    """A store used in a forked child of the process that opened it; writing there would destroy the parent's work."""
+    """A store used in a forked child of the process that opened it: writing there would corrupt the parent's index."""
 
     http_status = 500
 
     def __init__(self) -> None:
-        super().__init__("This store was opened before a fork. Open it again in the child with provml.open(home).")
+        super().__init__("This store was opened before a fork. Open a new one in the child: provml.open_store(home).")
 
 
 class OntologyError(ProvmlError, ValueError):
-    """An ontology that cannot be read or compiled; `file` and `line` point at the place where they are known."""
+    """An ontology that cannot be read or compiled; `file` and `line` locate the problem where they are known."""
 
     def __init__(self, reason: str, advice: str, *, file: str | None = None, line: int | None = None) -> None:
         self.reason = reason
@@ -205,7 +331,7 @@ class OntologyError(ProvmlError, ValueError):
 
 
 class StaleFiles(ProvmlError, RuntimeError):
-    """Generated files differ from what the ontology gives; `files` names them."""
+    """Generated files that differ from what the ontology generates; `files` lists them."""
 
     exit_code = 1
     http_status = 409
@@ -215,12 +341,12 @@ class StaleFiles(ProvmlError, RuntimeError):
         self.command = command
         listed = "".join(f"\n  {name}" for name in files)
         super().__init__(
-            f"{len(files)} generated file(s) are stale:{listed}\nRun `{command}` and commit what it writes."
+            f"{plural(len(files), 'generated file')} out of date:{listed}\nRun `{command}` and commit the result."
         )
 
 
-class BrokenFile(ProvmlError, ValueError):
-    """An RDF or query file that cannot be read; `file` and `line` point at the place."""
+class FileFormatError(ProvmlError, ValueError):
+    """An RDF or query file that cannot be read; `file` and `line` locate the problem."""
 
     def __init__(self, reason: str, advice: str, *, file: str, line: int | None = None) -> None:
         self.reason = reason
@@ -229,33 +355,33 @@ class BrokenFile(ProvmlError, ValueError):
         super().__init__(f"{file}{'' if line is None else f':{line}'}: {reason}. {advice}")
 
 
-class BrokenPromise(ProvmlError, ValueError):
-    """A graph does not keep what shapes promise; `promises` are those that it breaks, in words."""
+class ValidationFailed(ProvmlError, ValueError):
+    """A graph that violates constraints; `constraints` describes each of them."""
 
     exit_code = 1
     http_status = 422
 
-    def __init__(self, promises: tuple[str, ...]) -> None:
-        self.promises = promises
-        listed = "".join(f"\n  {promise}" for promise in promises)
+    def __init__(self, constraints: tuple[str, ...]) -> None:
+        self.constraints = constraints
+        listed = "".join(f"\n  {constraint}" for constraint in constraints)
         super().__init__(
-            f"The graph breaks {len(promises)} promise{'s'[: len(promises) != 1]}:{listed}\n"
-            "Mend what the report names, or see `provml validate --help`."
+            f"The graph violates {plural(len(constraints), 'constraint')}:{listed}\n"
+            "Correct the nodes that the report names, or see `provml validate --help`."
         )
 
 
 class ReasonerFailed(ProvmlError, RuntimeError):
-    """HermiT gave no answer; `reason` says why."""
+    """HermiT returned no result; `reason` says why."""
 
     http_status = 500
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"HermiT gave no answer: {reason}. Give it less (one run, or a part of it), or leave it out.")
+        super().__init__(f"HermiT returned no result: {reason}. Check less at once (one run), or run without it.")
 
 
-class MissingPart(ProvmlError, ImportError):
-    """An optional package is not installed."""
+class MissingDependency(ProvmlError, ImportError):
+    """An optional package that is not installed."""
 
     http_status = 501
 
@@ -266,13 +392,18 @@ class MissingPart(ProvmlError, ImportError):
         super().__init__(f"This needs {package}, which is not installed. {advice}")
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a count and its noun: "1 run", "2,000 runs"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def _shown(value: object) -> str:
-    """A value and its type, short enough for one line of a message."""
+    """Return a value and its type, short enough for one line of a message."""
     if value is None:
-        return "nothing"
+        return "None"
     try:
         text = repr(value)
-    except Exception:  # an integer too long to print, an object whose repr fails: the message still has to be made
+    except Exception:  # an integer too long to print, or an object whose repr fails
         text = "…"
     if len(text) > 80:
         text = text[:77] + "…"
@@ -280,7 +411,7 @@ def _shown(value: object) -> str:
 
 
 def _restore(cls: type[ProvmlError], args: tuple[object, ...], state: dict[str, object]) -> ProvmlError:
-    """Rebuild an error from a pickle without running its constructor (errors cross process borders)."""
+    """Rebuild an error from a pickle without calling its constructor: errors are sent between processes."""
     error = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(state)

@@ -1,4 +1,4 @@
-"""What all tests share: the same examples of hypothesis in every run, one cache of mypy, golden answers rewritten."""
+"""Fixtures and options of all tests: repeatable examples of hypothesis, one mypy cache, isolation, golden answers."""
 
 from __future__ import annotations
 
@@ -6,18 +6,39 @@ import gc
 import os
 import tempfile
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from markers import is_left_out, mark
+
+from provml.recording.inherit import RANK_VARIABLES
 
 os.environ.setdefault("MYPY_CACHE_DIR", tempfile.mkdtemp(prefix="mypy-"))  # before the workers start, who share it
+for _name in [*RANK_VARIABLES, *(name for name in os.environ if name.startswith("PROVML_"))]:
+    if _name != "PROVML_NO_SKIP":  # a setting of the tests, see below
+        os.environ.pop(_name, None)  # settings of the developer must not change what a test records
 settings.register_profile("same", derandomize=True, deadline=None, print_blob=False)
+settings.register_profile("quick", settings.get_profile("same"), max_examples=20)
 settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden answers with what is given now")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "not slow" in config.option.markexpr:  # `make quick`
+        settings.load_profile("quick")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return is_left_out(collection_path, config.option.markexpr) or None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark(items)
 
 
 @pytest.fixture(scope="session")
@@ -27,14 +48,14 @@ def update_golden(pytestconfig: pytest.Config) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Where everything must really run (PROVML_NO_SKIP, as in CI), a skip is a failure."""
+    """Turn a skip into a failure if PROVML_NO_SKIP is set, as in CI."""
     report = yield
     return _not_skipped(report)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    """The same of a file that skips itself."""
+    """Do the same for a file that skips itself."""
     report = yield
     return _not_skipped(report)
 
@@ -42,23 +63,31 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 def _not_skipped(report: Any) -> Any:
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("PROVML_NO_SKIP"):
         report.outcome = "failed"
-        report.longrepr = f"skipped where nothing may be: {report.longrepr}"
+        report.longrepr = f"skipped although PROVML_NO_SKIP is set: {report.longrepr}"
     return report
 
 
+@pytest.fixture
+def isolated_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run a test in a directory of its own, which holds its default home, and outside of any run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PROVML_RUN", raising=False)
+    return tmp_path
+
+
 @pytest.fixture(autouse=True)
-def _no_run_left_to_other_tests() -> Iterator[None]:
-    """A run that a test leaves open would take in what the next one records, in this process and in its children."""
+def _no_open_run_after_a_test() -> Iterator[None]:
+    """Fail a test that does not finish its run: the next test and its child processes would join it."""
     before = os.environ.get("PROVML_RUN")
     yield
-    left = os.environ.get("PROVML_RUN")
-    if left != before and left is not None:
+    after = os.environ.get("PROVML_RUN")
+    if after != before and after is not None:
         del os.environ["PROVML_RUN"]
-        pytest.fail(f"the test left the run {left} open: finish it")
+        pytest.fail(f"The test did not finish its run {after}.")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _no_rows_left_to_another_thread() -> Iterator[None]:
-    """Oxigraph's rows may be let go by their own thread only; a failed test's frames hold them until they are swept."""
+def _collect_query_results() -> Iterator[None]:
+    """Collect garbage after each file: Oxigraph's rows must be freed by their own thread, also after a failure."""
     yield
     gc.collect()

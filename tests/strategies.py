@@ -1,4 +1,4 @@
-"""Random values and things: every scalar that a field takes, and any class of the vocabulary with valid fields."""
+"""Random values and things: every scalar that a field accepts, and every class of the vocabulary with valid fields."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import provml.vocab
-from provml.field import Field
-from provml.things import CLASSES, Thing
-from provml.values import IRI, Literal, Text
+from provml.model.field import Field
+from provml.model.thing import CLASSES, Thing
+from provml.model.values import IRI, Literal, Text
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 EX = "http://example.org/"
@@ -25,17 +25,17 @@ VOCABULARY = sorted(
     (cls for cls in CLASSES.values() if cls.__module__.startswith(f"{provml.vocab.__name__}.")),
     key=lambda cls: str(cls.CLASS_IRI),
 )
-"""Every class that the compiler wrote."""
+"""Every generated class."""
 
 # ---- scalars
 
 texts = (
     st.text(st.characters(exclude_categories=["Cs"])) | st.text(st.sampled_from("\"\\\n\r\t\0'<>{} .^@é\u2028\x85"))
-).map(lambda text: text + "")  # unmapped, hypothesis 6.170 replays a Text or Literal as one of these, and fails
+).map(lambda text: text + "")  # without map, hypothesis 6.170 replays a Text or Literal as one of these and fails
 languages = st.sampled_from(["en", "fr", "pt-br", "zh-hant-tw", "de-1996", "x-private", "i-klingon"])
 tagged = st.builds(Text, texts, languages)
 directed = st.builds(
-    lambda words, tag, way: Text(words, f"{tag}--{way}"), texts, languages, st.sampled_from(["ltr", "rtl"])
+    lambda words, tag, direction: Text(words, f"{tag}--{direction}"), texts, languages, st.sampled_from(["ltr", "rtl"])
 )
 floats = st.floats() | st.sampled_from([-0.0, 5e-324, 1e22, 1e16, 0.1, 1e-5, math.inf, -math.inf, math.nan])
 integers = st.integers() | st.integers(-(2**1000), 2**1000)
@@ -48,16 +48,16 @@ whole_zones = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timede
 
 @st.composite
 def datetimes(draw: st.DrawFn) -> datetime:
-    """Moments with and without a zone, at the ends of time too, with any offset that Python allows."""
-    ends = st.sampled_from([datetime.min, datetime.max, datetime(2024, 10, 27, 2, 30)])
-    moment = draw(st.datetimes() | ends).replace(
+    """Datetimes with and without a zone, the earliest and latest ones too, with any offset that Python allows."""
+    extremes = st.sampled_from([datetime.min, datetime.max, datetime(2024, 10, 27, 2, 30)])
+    value = draw(st.datetimes() | extremes).replace(
         tzinfo=draw(st.none() | st.just(UTC) | zones), fold=draw(st.integers(0, 1))
     )
-    offset = moment.utcoffset()
+    offset = value.utcoffset()
     if offset is not None and (offset.total_seconds() % 60 or abs(offset) > timedelta(hours=14)):
-        lies = moment.replace(tzinfo=None) - datetime.min - offset
-        assume(timedelta() <= lies <= datetime.max - datetime.min)
-    return moment
+        since_start = value.replace(tzinfo=None) - datetime.min - offset
+        assume(timedelta() <= since_start <= datetime.max - datetime.min)
+    return value
 
 
 dates = st.dates()
@@ -99,7 +99,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "iri": iris.map(IRI),
     "other": literals,
 }
-"""For each kind of data field, the values that it takes as they are."""
+"""For each kind of data field, the values that it stores unchanged."""
 
 scalars = st.one_of(
     texts, tagged, floats, integers, st.booleans(), decimals, datetimes(), dates, times, durations, iris.map(IRI),
@@ -107,53 +107,53 @@ scalars = st.one_of(
 )  # fmt: skip
 
 
-def alike(one: object, other: object) -> bool:
-    """Whether two plain values are of one type and the same value: NaN is NaN, -0.0 is not 0.0, moments by instant."""
-    if type(one) is not type(other):
+def alike(first: object, second: object) -> bool:
+    """Return True for the same type and value; NaN equals NaN, -0.0 differs from 0.0, datetimes compare by instant."""
+    if type(first) is not type(second):
         return False
-    if isinstance(one, float) and isinstance(other, float):
-        return (math.isnan(one) and math.isnan(other)) or struct.pack("d", one) == struct.pack("d", other)
-    if isinstance(one, datetime) and isinstance(other, datetime):
-        if (one.utcoffset() is None) != (other.utcoffset() is None):
+    if isinstance(first, float) and isinstance(second, float):
+        return (math.isnan(first) and math.isnan(second)) or struct.pack("d", first) == struct.pack("d", second)
+    if isinstance(first, datetime) and isinstance(second, datetime):
+        if (first.utcoffset() is None) != (second.utcoffset() is None):
             return False
-        if one.utcoffset() is None:
-            return one.replace(tzinfo=None, fold=0) == other.replace(tzinfo=None, fold=0)
-        return one - other == timedelta()
-    return one == other
+        if first.utcoffset() is None:
+            return first.replace(tzinfo=None, fold=0) == second.replace(tzinfo=None, fold=0)
+        return first - second == timedelta()
+    return first == second
 
 
 # ---- things
 
 
 class Sample(Thing):
-    """A class with a field of every kind of data, one value and several of each, and links to things."""
+    """A class with a single-valued and a multi-valued field of every kind."""
 
     __slots__ = ()
 
     CLASS_IRI = f"{EX}ns#Sample"
     TYPES = (f"{EX}ns#Sample",)
     OWN_FIELDS = (
-        *(Field(f"one_{kind}", f"{EX}ns#one-{kind}", kind, one=True) for kind in (*KINDS, "any", "thing")),
+        *(Field(f"one_{kind}", f"{EX}ns#one-{kind}", kind, single=True) for kind in (*KINDS, "any", "thing")),
         *(Field(f"many_{kind}", f"{EX}ns#many-{kind}", kind) for kind in (*KINDS, "any", "thing")),
-        Field("two", f"{EX}ns#two", "integer", most=2),
-        Field("month_day", f"{EX}ns#monthDay", "other", one=True, datatype=f"{XSD}gMonthDay"),
-        Field("code", f"{EX}ns#code", "text", one=True, pattern=".{3}"),
-        Field("digits", f"{EX}ns#digits", "integer", one=True, pattern="[1-9][0-9]{2}"),
+        Field("two", f"{EX}ns#two", "integer", max_count=2),
+        Field("month_day", f"{EX}ns#monthDay", "other", single=True, datatype=f"{XSD}gMonthDay"),
+        Field("code", f"{EX}ns#code", "text", single=True, pattern=".{3}"),
+        Field("digits", f"{EX}ns#digits", "integer", single=True, pattern="[1-9][0-9]{2}"),
     )
 
-    def __init__(self, iri: str, *, also: Any = None, **values: Any) -> None:
-        self._keep(iri, values, also)
+    def __init__(self, iri: str, *, extra: Any = None, **values: Any) -> None:
+        self._assign(iri, values, extra)
 
 
 def values_of(field: Field, fresh: Iterator[int]) -> st.SearchStrategy[Any]:
-    """Values that a data field takes, facets respected, or the IRI of a node that nothing else names."""
+    """Values that a field accepts; for a field of things, the IRI of a new node."""
     if field.kind == "thing":
         return st.builds(lambda: IRI(f"{EX}node/{next(fresh)}"))
     if field.choices:
         return st.sampled_from(field.choices)
     if field.pattern is not None:
-        written = st.from_regex(field.pattern, fullmatch=True, alphabet=st.characters(codec="ascii"))
-        return written.map(int) if field.kind == "integer" else written
+        matches = st.from_regex(field.pattern, fullmatch=True, alphabet=st.characters(codec="ascii"))
+        return matches.map(int) if field.kind == "integer" else matches
     if field.kind == "any":
         return scalars
     if field.kind == "other" and field.datatype is not None:
@@ -172,8 +172,8 @@ LIMITS: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
     "minLength": lambda bound: lambda value: len(value) >= bound,
 }
 
-also = st.dictionaries(
-    st.sampled_from([f"{EX}also#{name}" for name in "abc"]),
+extras = st.dictionaries(
+    st.sampled_from([f"{EX}extra#{name}" for name in "abc"]),
     st.lists(scalars | iris.map(IRI), min_size=1, max_size=3),
     max_size=2,
 )
@@ -181,14 +181,16 @@ also = st.dictionaries(
 
 @st.composite
 def things(draw: st.DrawFn, classes: list[type[Thing]] = VOCABULARY) -> Thing:
-    """A thing of one of the classes: its required fields, some of the others, and something that no field covers."""
+    """A thing of one of the classes: its required fields, some of the others, and some extra properties."""
     cls = draw(st.sampled_from(classes))
     fresh = count()
     values: dict[str, Any] = {}
-    open_to = [field for field in cls.FIELDS.values() if field.most != 0]
-    chosen = draw(st.lists(st.sampled_from(open_to), max_size=6, unique_by=lambda field: field.name))
+    usable = [field for field in cls.FIELDS.values() if field.max_count != 0]
+    chosen = draw(st.lists(st.sampled_from(usable), max_size=6, unique_by=lambda field: field.name))
     for field in dict.fromkeys([*(cls.FIELDS[name] for name in cls.REQUIRED), *chosen]):
-        one = values_of(field, fresh)
-        most = 3 if field.most is None else field.most
-        values[field.name] = draw(one if field.one else st.lists(one, min_size=max(1, field.least), max_size=most))
-    return cls(draw(iris), **values, also=draw(also))
+        value = values_of(field, fresh)
+        max_size = 3 if field.max_count is None else field.max_count
+        values[field.name] = draw(
+            value if field.single else st.lists(value, min_size=max(1, field.min_count), max_size=max_size)
+        )
+    return cls(draw(iris), **values, extra=draw(extras))

@@ -15,27 +15,32 @@ from provml.errors import ProvmlError
 
 ALL = [cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, ProvmlError)]
 EXAMPLES = [
-    errors.NotAnIRI("a b"),
-    errors.RefusedValue("Model", "sha256", "x", "text", "Do this."),
+    errors.InvalidIRI("a b"),
+    errors.InvalidValue("Model", "sha256", "x", "text", "Do this."),
     errors.WrongType("Model", "sha256", 3, "text", "Do this."),
     errors.WrongValue("Model", "sha256", "x", "text", "Do this."),
     errors.MissingField("Model", "was_derived_from_attribute", "an attribute"),
-    errors.NoSuchNode("http://example.org/x"),
-    errors.NoSuchRun("x", ("a", "b"), ambiguous=True),
-    errors.BrokenQuery("line 3"),
-    errors.ServiceRefused(),
-    errors.QueryTookTooLong(5.0),
-    errors.NotACurve("b1 is no curve", "Plot one of q3, h1."),
-    errors.NoSuchQuery("q99", ("q9",)),
-    errors.NoSuchTag("set", "otrain", "transformation 'Train'", ("iTrain",), "Mend the tag."),
-    errors.WrongParameter("q1", "epoch", "ten", "a whole number", "Give epoch as a whole number."),
+    errors.HomeNotFound("runs", "it is a file"),
+    errors.NodeNotFound("http://example.org/x"),
+    errors.RunNotFound("x", ("a", "b"), ambiguous=True),
+    errors.ColumnNotFound("rat", "Columns: rate."),
+    errors.FilterError("no column 'rat'", "Did you mean rate.", "rat > 1", 0, 3),
+    errors.QueryError("line 3"),
+    errors.ServiceNotAllowed(),
+    errors.QueryTimeout(5.0),
+    errors.PlotError("b1 is no curve", "Plot one of q3, h1."),
+    errors.QueryNotFound("q99", ("q9",)),
+    errors.TagNotFound("set", "otrain", "transformation 'Train'", ("iTrain",), "Correct the tag."),
+    errors.ArtifactNotFound("x", "No artifact 'x' in this home", "Available: y.", ("y",)),
+    errors.InvalidAnnotation("tag", "a,b", "contains a comma", "Pass several tags as separate arguments."),
+    errors.InvalidParameter("q1", "epoch", "ten", "a whole number", "Give epoch as a whole number."),
     errors.ForkedStore(),
-    errors.OntologyError("is broken", "Mend it.", file="a.ttl", line=3),
+    errors.OntologyError("is broken", "Correct it.", file="a.ttl", line=3),
     errors.StaleFiles(("a.py",), "provml compile"),
-    errors.BrokenFile("is broken", "Mend it.", file="a.ttl", line=3),
-    errors.BrokenPromise(("An epoch has an index.",)),
+    errors.FileFormatError("is broken", "Correct it.", file="a.ttl", line=3),
+    errors.ValidationFailed(("An epoch has an index.",)),
     errors.ReasonerFailed("it was ended after 900 s, its time limit"),
-    errors.MissingPart("pyshacl", "shacl"),
+    errors.MissingDependency("pyshacl", "shacl"),
 ]
 
 
@@ -60,6 +65,19 @@ def test_an_error_says_what_to_do_next_and_survives_a_pickle(error: ProvmlError)
     assert type(again) is type(error)
     assert str(again) == str(error)
     assert again.__dict__ == error.__dict__
+
+
+def test_counts_have_a_noun_in_the_right_number():
+    texts = [errors.plural(count, "run") for count in (0, 1, 2, 12_000)]
+    assert texts == ["0 runs", "1 run", "2 runs", "12,000 runs"]
+
+
+def test_an_unknown_tag_is_reported_with_at_most_three_declared_tags_the_most_similar_first():
+    declared = ("LoadData", "SplitData", "Adaptation", "TrainingModel", "TestingModel")
+    error = errors.TagNotFound("transformation", "TrainModel", "The dataflow 'x'", declared, "Correct the tag.")
+    listed = "Declared: TrainingModel, TestingModel, LoadData, …"
+    assert str(error) == f"The dataflow 'x' declares no transformation 'TrainModel'. {listed} Correct the tag."
+    assert error.declared == declared
 
 
 def test_a_command_ends_with_the_message_and_code_of_the_error_and_no_traceback(tmp_path):

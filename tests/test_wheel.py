@@ -1,4 +1,4 @@
-"""The wheel: what travels in it is found where it is installed, away from any checkout."""
+"""The wheel: it contains the data folders, and an installed package finds them without a checkout."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import provml, provml.vocab
-from provml import compiler, resources
-found = {resources.ontologies(): "*.ttl", resources.shapes(): "**/*.ttl", resources.queries(): "*.rq"}
-for folder, ending in found.items():
+from provml import compiler, paths
+folders = {paths.ontologies(): "*.ttl", paths.shapes(): "**/*.ttl", paths.queries(): "*.rq"}
+for folder, pattern in folders.items():
     assert Path(provml.__file__).parent in folder.parents, folder
-    print(folder.name, len(list(folder.glob(ending))))
+    print(folder.name, len(list(folder.glob(pattern))))
 files, notes = compiler.user_files([Path("my.ttl")], Path("my_vocab.py"))
 compiler.write(files)
 from my_vocab import Forest
 print(Forest.TYPES[1])
 """
 
-MY = """
+ONTOLOGY = """
 @prefix owl: <http://www.w3.org/2002/07/owl#> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
 @prefix provml: <https://w3id.org/provml#> .
 <http://example.org/forest#Forest> a owl:Class ; rdfs:subClassOf provml:Model .
@@ -43,7 +43,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("provml-*.whl"))
 
 
-def test_ontologies_shapes_and_queries_travel_in_the_wheel(wheel: Path):
+def test_the_wheel_contains_ontologies_shapes_and_queries(wheel: Path):
     names = set(zipfile.ZipFile(wheel).namelist())
     for folder in ("ontologies", "shapes", "queries"):
         for path in (ROOT / folder).rglob("*"):
@@ -57,15 +57,15 @@ def test_an_installed_wheel_finds_its_folders_and_compiles(wheel: Path, tmp_path
     site = tmp_path / "site"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
     subprocess.run(command, check=True, capture_output=True)
-    (tmp_path / "my.ttl").write_text(MY)
+    (tmp_path / "my.ttl").write_text(ONTOLOGY)
     environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{tmp_path}"}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     count = len(list((ROOT / "ontologies").glob("*.ttl")))
-    assert f"ontologies {count}" in done.stdout
-    assert "https://w3id.org/provml#Model" in done.stdout
+    assert f"ontologies {count}" in result.stdout
+    assert "https://w3id.org/provml#Model" in result.stdout
 
 
 def test_an_installed_wheel_does_not_compile_provml_itself(wheel: Path, tmp_path: Path):
@@ -73,7 +73,7 @@ def test_an_installed_wheel_does_not_compile_provml_itself(wheel: Path, tmp_path
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
     subprocess.run(command, check=True, capture_output=True)
     environment = {**os.environ, "PYTHONPATH": str(site)}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "provml.cli", "compile"],
         cwd=tmp_path,
         env=environment,
@@ -81,5 +81,5 @@ def test_an_installed_wheel_does_not_compile_provml_itself(wheel: Path, tmp_path
         text=True,
         check=False,
     )
-    assert done.returncode == 2
-    assert "provml compile my.ttl -o my_vocab.py" in done.stderr
+    assert result.returncode == 2
+    assert "provml compile my.ttl -o my_vocab.py" in result.stderr

@@ -1,4 +1,4 @@
-"""Workflow files: read, checked to the line, and told as the same nodes that executions show."""
+"""Workflow files: reading, errors with their line, and nodes shared by plan and execution."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provml import event, rdf, vocab, workflow
-from provml.errors import BrokenFile
-from provml.lift import Lifter, State, plan
-from provml.recorder import Recorder, record
+from provml import rdf, vocab, workflow
+from provml.errors import FileFormatError
+from provml.journal import events as event
+from provml.mapping import EventMapper, State, plan
+from provml.model.thing import Thing
+from provml.recording.run import Run, record
 from provml.store import open_store
-from provml.store.home import Store
-from provml.things import Thing
+from provml.store.store import Store
 from provml.validation import validate
 
 ROOT = Path(__file__).parents[1]
 GENERATED = sorted((ROOT / "shapes" / "generated").glob("*.ttl"))
-"""What the ontology asks for; what is recorded here is too little for the other promises."""
+"""Shapes of the ontology; the runs recorded here are too small for the other constraints."""
 FLOWERS = """\
 name: flowers
 version: 1.10
@@ -58,14 +59,10 @@ FILTERED = FLOWERS.replace("1.10", "2\nrevises: 1.10").replace(
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test works in a folder of its own, with some data in it."""
-    for variable in ("PROVML_RUN", "PROVML_HOME", "PROVML_DISABLED", "RANK", "SLURM_PROCID"):
-        monkeypatch.setenv(variable, "")
-        monkeypatch.delenv(variable)
-    monkeypatch.chdir(tmp_path)
+def _data_files(isolated_home: Path) -> None:
+    """Every test works in a folder with these data files."""
     for name in ("flowers.h5", "train.h5", "m.pt"):
-        Path(name).write_text(name)
+        (isolated_home / name).write_text(name)
 
 
 def saved(text: str, name: str = "flow.yaml") -> Path:
@@ -73,12 +70,12 @@ def saved(text: str, name: str = "flow.yaml") -> Path:
     return Path(name)
 
 
-def train(run: Recorder, *, filtered: bool = False) -> None:
+def train(run: Run, *, filtered: bool = False) -> None:
     raw = run.dataset("flowers.h5")
     if filtered:
         with run.filter("median", using=raw, size=3):
             pass
-    images = run.prepared("train.h5", by="gray-scale", using=raw, tile=224)
+    images = run.prepared("train.h5", step="gray-scale", using=raw, tile=224)
     with run.training(using=images, learning_rate=0.1) as training:
         for epoch in training.epochs(2):
             epoch.measured(loss=0.5)
@@ -113,35 +110,35 @@ def journals() -> list[Path]:
 # ---- reading
 
 
-def test_a_file_becomes_plain_data_that_a_journal_holds():
-    said = workflow.load(saved(FLOWERS))
-    assert json.loads(json.dumps(said)) == said
-    assert said["version"] == "1.10"
-    assert said["software"] == {"python": "3.12", "torch": "2.10"}
-    assert said["environments"]["gpu node"]["memory"] == 256 * 2**30
-    assert said["attributes"]["train.h5"] == {"kind": "dataset", "stored": ["scratch"]}
-    assert said["transformations"]["gray-scale"]["outputs"] == ["train.h5"]
-    back = event.decode(event.encode(event.Workflow(said)).strip())
+def test_a_file_becomes_plain_data_for_the_journal():
+    data = workflow.load(saved(FLOWERS))
+    assert json.loads(json.dumps(data)) == data
+    assert data["version"] == "1.10"
+    assert data["software"] == {"python": "3.12", "torch": "2.10"}
+    assert data["environments"]["gpu node"]["memory"] == 256 * 2**30
+    assert data["attributes"]["train.h5"] == {"kind": "dataset", "stored": ["scratch"]}
+    assert data["transformations"]["gray-scale"]["outputs"] == ["train.h5"]
+    back = event.decode(event.encode(event.Workflow(data)).strip())
     assert isinstance(back, event.Workflow)
-    assert workflow.restore(back.said) == workflow.restore(said)
+    assert workflow.restore(back.spec) == workflow.restore(data)
 
 
 def test_a_name_alone_is_a_workflow():
     assert workflow.load(saved("name: flowers")).keys() == {"name", "version"}
 
 
-def test_words_that_yaml_takes_for_something_else_stay_words():
-    said = workflow.load(saved("name: no\nversion: 2026-11-16\ndescription: 0x10\nsoftware: {on: 1e3, null-lib: 010}"))
-    assert (said["name"], said["version"], said["description"]) == ("no", "2026-11-16", "0x10")
-    assert said["software"] == {"on": "1e3", "null-lib": "010"}
+def test_scalars_stay_the_text_of_the_file():
+    data = workflow.load(saved("name: no\nversion: 2026-11-16\ndescription: 0x10\nsoftware: {on: 1e3, null-lib: 010}"))
+    assert (data["name"], data["version"], data["description"]) == ("no", "2026-11-16", "0x10")
+    assert data["software"] == {"on": "1e3", "null-lib": "010"}
 
 
-def test_a_section_may_be_empty_and_a_file_may_have_a_byte_order_mark():
+def test_empty_sections_and_a_byte_order_mark_are_allowed():
     Path("flow.yaml").write_bytes(b"\xef\xbb\xbfname: flowers\r\nstores:\r\nattributes: {}\r\n")
     assert workflow.load(Path("flow.yaml"))["name"] == "flowers"
 
 
-def test_the_version_of_a_file_that_says_none_is_that_of_its_content():
+def test_a_file_without_a_version_gets_one_from_its_content():
     bare = FLOWERS.replace("version: 1.10\n", "")
     first = workflow.load(saved(bare))["version"]
     lines = bare.splitlines()
@@ -155,9 +152,9 @@ def test_the_version_of_a_file_that_says_none_is_that_of_its_content():
 @pytest.mark.parametrize(
     ("text", "size"), [("1", 1), ("1 kB", 1000), ("1.5 GiB", 3 * 2**29), ("64GB", 64 * 10**9), ("0.1 B", 0)]
 )
-def test_memory_is_said_with_or_without_a_unit(text: str, size: int):
-    said = workflow.load(saved(f"name: x\nenvironments: {{a: {{memory: {text}}}}}"))
-    assert said["environments"]["a"]["memory"] == size
+def test_memory_can_have_a_unit(text: str, size: int):
+    data = workflow.load(saved(f"name: x\nenvironments: {{a: {{memory: {text}}}}}"))
+    assert data["environments"]["a"]["memory"] == size
 
 
 BROKEN = {
@@ -174,8 +171,8 @@ BROKEN = {
     "a tab": ("name: x\nstores:\n\ta: {}\n", 3, "cannot start any token"),
     "an unknown alias": ("name: *x\n", 1, "undefined alias"),
     "a forbidden character": ("name: x\nstudy: a\x00b\n", 2, "YAML forbids"),
-    "an escaped control character": ('name: x\nstudy: "a\\0b"\n', 2, "no text"),
-    "half a character": ('name: x\nstudy: "\\ud800"\n', 2, "no text"),
+    "an escaped control character": ('name: x\nstudy: "a\\0b"\n', 2, "a control character or half a character"),
+    "half a character": ('name: x\nstudy: "\\ud800"\n', 2, "a control character or half a character"),
     "a Python object": ("name: !!python/object:os.system x\n", 1, "tagged"),
     "a tagged mapping": ("name: x\nstores: !!set {a}\n", 2, "has no keys"),
     "unknown key": ("name: x\ntransformation: {}\n", 2, "Did you mean 'transformations'?"),
@@ -186,13 +183,13 @@ BROKEN = {
         5,
         "twice, first in line 3",
     ),
-    "two keys, one name": (
+    "two keys with the same name": (
         "name: x\nattributes:\n  a: {kind: measure}\n  b: {kind: measure, name: a}\n",
         4,
         "the name and kind of 'a'",
     ),
     "no kind": ("name: x\ntransformations:\n  fit:\n    description: y\n", 3, "transformation 'fit' has no kind"),
-    "nothing said of a step": ("name: x\ntransformations:\n  fit:\n", 3, "has no kind"),
+    "empty step": ("name: x\ntransformations:\n  fit:\n", 3, "has no kind"),
     "wrong kind of a step": ("name: x\ntransformations:\n  fit: {kind: trainning}\n", 3, "Did you mean 'training'?"),
     "wrong kind of an attribute": ("name: x\nattributes:\n  a: {kind: metric}\n", 3, "Use hyperparameter"),
     "wrong type": ("name: x\nattributes:\n  a: {kind: measure, type: float}\n", 3, "Use string"),
@@ -210,7 +207,7 @@ BROKEN = {
     ),
     "stored nowhere": ("name: x\nattributes:\n  a: {kind: model, stored in: s3}\n", 3, "not among the stores"),
     "unknown input": ("name: x\ntransformations:\n  fit:\n    kind: training\n    inputs:\n    - lr\n", 6, "'lr'"),
-    "input no text": ("name: x\ntransformations:\n  fit: {kind: training, inputs: [{a: b}]}\n", 3, "keys with values"),
+    "input no text": ("name: x\ntransformations:\n  fit: {kind: training, inputs: [{a: b}]}\n", 3, "is a mapping"),
     "lonely parameter": ("name: x\nattributes:\n  lr: {kind: hyperparameter}\n", 3, "no transformation has"),
     "hyperparameter of a split": (
         "name: x\nattributes:\n  lr: {kind: hyperparameter}\ntransformations:\n  f:\n    kind: split\n    inputs: lr\n",
@@ -232,10 +229,10 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_what_is_wrong_is_told_with_its_line_and_what_to_do(case: str):
+def test_an_error_names_its_line_and_gives_advice(case: str):
     text, line, words = BROKEN[case]
     path = saved(text)
-    with pytest.raises(BrokenFile) as caught:
+    with pytest.raises(FileFormatError) as caught:
         workflow.load(path)
     assert caught.value.file == "flow.yaml"
     assert caught.value.line == line
@@ -243,18 +240,18 @@ def test_what_is_wrong_is_told_with_its_line_and_what_to_do(case: str):
     assert str(caught.value).rstrip().endswith((".", "?"))
 
 
-def test_a_file_that_cannot_be_read_is_told():
-    with pytest.raises(BrokenFile, match=r"missing\.yaml: no such file"):
+def test_an_unreadable_file_is_an_error():
+    with pytest.raises(FileFormatError, match=r"missing\.yaml: no such file"):
         workflow.load(Path("missing.yaml"))
-    with pytest.raises(BrokenFile, match="is a directory"):
+    with pytest.raises(FileFormatError, match="is a directory"):
         workflow.load(Path())
     Path("latin.yaml").write_bytes("name: x\nstudy: Blüten\n".encode("latin-1"))
-    with pytest.raises(BrokenFile, match=r"latin\.yaml:2: it is not UTF-8 text"):
+    with pytest.raises(FileFormatError, match=r"latin\.yaml:2: it is not UTF-8 text"):
         workflow.load(Path("latin.yaml"))
 
 
 @given(st.data())
-def test_a_damaged_file_is_read_or_refused_and_nothing_else(data: st.DataObject):
+def test_a_damaged_file_is_read_or_refused(data: st.DataObject):
     text = FLOWERS
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(text)))
@@ -264,29 +261,29 @@ def test_a_damaged_file_is_read_or_refused_and_nothing_else(data: st.DataObject)
         path = Path(folder, "flow.yaml")
         path.write_text(text, encoding="utf-8")
         try:
-            said = workflow.load(path)
-        except BrokenFile:
+            spec = workflow.load(path)
+        except FileFormatError:
             return
-    lifter = Lifter()
-    lifter.feed(event.Run(1, "r", "w", "flowers", 0.0))
-    lifter.feed(event.Workflow(said))
-    assert rdf.ntriples(lifter.take())
+    mapper = EventMapper()
+    mapper.feed(event.Header(1, "r", "w", "flowers", 0.0))
+    mapper.feed(event.Workflow(spec))
+    assert rdf.ntriples(mapper.take())
 
 
-def test_what_a_file_may_say_is_what_the_ontology_has():
+def test_the_allowed_values_are_those_of_the_ontology():
     def allowed(cls: type[Thing], field: str) -> set[str]:
         return set(cls.FIELDS[field].choices)
 
-    assert set(workflow.TYPES) == allowed(vocab.Attribute, "datatype")
-    assert set(workflow.STORES) == allowed(vocab.DataStore, "store_type")
+    assert set(workflow.DATATYPES) == allowed(vocab.Attribute, "datatype")
+    assert set(workflow.STORE_TYPES) == allowed(vocab.DataStore, "store_type")
     assert set(workflow.DIRECTIONS) == allowed(vocab.EvaluationMeasure, "direction") == set(get_args(plan.Direction))
-    assert set(event.STEPS) == plan.STEPS.keys()
+    assert set(event.STEP_KINDS) == plan.STEPS.keys()
 
 
 # ---- as things
 
 
-def test_declared_and_executed_are_the_same_nodes_with_all_that_the_file_says():
+def test_plan_and_execution_share_their_nodes():
     run = recorded(FLOWERS)
     with open_store() as store:
         assert validate(graph_of(store, run)).conforms
@@ -307,10 +304,10 @@ def test_declared_and_executed_are_the_same_nodes_with_all_that_the_file_says():
         assert rows(
             store, "SELECT ?u { ?a rdfs:label 'tile' ; provlake:unit ?u ; rdfs:comment 'Edge of a tile.' }"
         ) == [("px",)]
-        kept = """SELECT ?label ?type ?address {
+        query = """SELECT ?label ?type ?address {
             ?a provlake:isStoredInStore ?s ; rdfs:label ?label .
             ?s provlake:storeType ?type ; provlake:address ?address }"""
-        assert rows(store, kept) == [
+        assert rows(store, query) == [
             (label, "FileSystem", "/scratch/flowers") for label in ("alexnet", "flowers.h5", "train.h5")
         ]
         assert store.query("ASK { ?a rdfs:label 'flowers.h5' ; provlake:about <http://example.org/kg/OxfordFlower17> }")
@@ -333,7 +330,7 @@ def test_declared_and_executed_are_the_same_nodes_with_all_that_the_file_says():
         )
 
 
-def test_a_declared_direction_wins_over_the_guess_and_where_none_is_declared_the_guess_stays():
+def test_a_declared_direction_replaces_the_inferred_one():
     recorded(FLOWERS)
     with open_store() as store:
         assert rows(store, "SELECT ?label ?d { ?m provml:direction ?d ; rdfs:label ?label }") == [
@@ -342,8 +339,8 @@ def test_a_declared_direction_wins_over_the_guess_and_where_none_is_declared_the
         ]
 
 
-def test_earlier_runs_keep_the_guess_that_a_later_file_turns_round():
-    bare, told, back = (
+def test_earlier_runs_keep_the_inferred_direction():
+    bare, declared, again = (
         recorded(None),
         recorded(FLOWERS),
         recorded(FLOWERS.replace("minimize", "maximize").replace("1.10", "2")),
@@ -351,20 +348,22 @@ def test_earlier_runs_keep_the_guess_that_a_later_file_turns_round():
     asked = """SELECT ?d { ?v prov:wasGeneratedBy/provlake:wasMemberOfWorkflowExecution <%s> ;
         prov:wasDerivedFrom [ rdfs:label 'score' ; provml:direction ?d ] }"""
     with open_store() as store:
-        found = {run: rows(store, asked % store.run(run).iri) for run in (bare, told, back)}
-        assert found == {bare: [("maximize",)], told: [("minimize",)], back: [("maximize",)]}
+        directions = {run: rows(store, asked % store.run(run).iri) for run in (bare, declared, again)}
+        assert directions == {bare: [("maximize",)], declared: [("minimize",)], again: [("maximize",)]}
         report = validate(graph_of(store, None))
         assert report.conforms, report
 
 
-def test_a_file_told_after_the_guess_contradicts_nothing():
+def test_a_file_recorded_after_the_inference_causes_no_conflict():
     with record("flowers", strict=True, capture_environment=False) as run:
         with run.evaluation() as test:
             test.measured(score=0.5, speed=1.0)
-        run.tell_workflow(saved("name: flowers\nattributes:\n  score: {kind: measure, direction: minimize, unit: s}\n"))
-        run.tell_workflow(saved("name: flowers\nattributes:\n  score: {kind: measure, unit: ms}\n"))
-        run.tell_workflow(saved("name: flowers\nattributes:\n  speed: {kind: measure, direction: minimize}\n"))
-        run.tell_workflow(saved("name: flowers\nattributes:\n  speed: {kind: measure, direction: maximize}\n"))
+        run.record_workflow(
+            saved("name: flowers\nattributes:\n  score: {kind: measure, direction: minimize, unit: s}\n")
+        )
+        run.record_workflow(saved("name: flowers\nattributes:\n  score: {kind: measure, unit: ms}\n"))
+        run.record_workflow(saved("name: flowers\nattributes:\n  speed: {kind: measure, direction: minimize}\n"))
+        run.record_workflow(saved("name: flowers\nattributes:\n  speed: {kind: measure, direction: maximize}\n"))
     with open_store() as store:
         assert rows(store, "SELECT ?l ?d { ?m provml:direction ?d ; rdfs:label ?l }") == [
             ("score", "maximize"),
@@ -376,22 +375,22 @@ def test_a_file_told_after_the_guess_contradicts_nothing():
         assert validate(graph_of(store, run.id), GENERATED).conforms
 
 
-def test_a_run_without_a_file_and_runs_of_two_versions_are_told_apart_and_the_filter_is_only_in_the_newer():
+def test_runs_without_a_file_and_with_different_versions_are_distinguished():
     bare, old, new = recorded(None), recorded(FLOWERS), recorded(FILTERED, filtered=True)
     again = recorded(FILTERED, filtered=True)
     with open_store() as store:
         asked = """SELECT ?run ?version {
             ?run a provml:LearningProcessExecution .
             OPTIONAL { ?run prov:wasInfluencedBy ?node . ?node provlake:version ?version } }"""
-        told = {str(run).rpartition("/")[2]: version for run, version in store.query(asked)}
-        assert told == {bare: None, old: "1.10", new: "2", again: "2"}
+        versions = {str(run).rpartition("/")[2]: version for run, version in store.query(asked)}
+        assert versions == {bare: None, old: "1.10", new: "2", again: "2"}
         steps = "SELECT ?label {{ ?v provlake:version '{}' ; provlake:hasDataTransformation/rdfs:label ?label }}"
         before = rows(store, steps.format("1.10"))
         assert rows(store, steps.format("2")) == sorted([*before, ("median",)])
         assert ("median",) not in before
         assert rows(store, "SELECT ?v { ?n prov:wasRevisionOf/provlake:version ?v }") == [("1.10",)]
-        one = "SELECT DISTINCT ?w { ?run provlake:wasDerivedFromWorkflow ?w . ?v prov:specializationOf ?w }"
-        assert len(rows(store, one)) == 1
+        query = "SELECT DISTINCT ?w { ?run provlake:wasDerivedFromWorkflow ?w . ?v prov:specializationOf ?w }"
+        assert len(rows(store, query)) == 1
         for run in (bare, old, new):
             assert validate(graph_of(store, run)).conforms
 
@@ -406,18 +405,18 @@ def test_all_versions_and_runs_together_conform():
         assert report.conforms, report
 
 
-def test_a_version_holds_the_attributes_and_stores_that_it_has():
+def test_a_version_has_its_own_attributes_and_stores():
     recorded(FLOWERS)
     recorded(FLOWERS.replace("1.10", "2").replace("  tile: {", "  angle: {").replace(", tile]", ", angle]"))
     with open_store() as store:
-        held = "SELECT ?label {{ ?v provlake:version '{}' ; prov:hadMember/rdfs:label ?label }}"
-        first, second = (set(rows(store, held.format(number))) for number in ("1.10", "2"))
+        query = "SELECT ?label {{ ?v provlake:version '{}' ; prov:hadMember/rdfs:label ?label }}"
+        first, second = (set(rows(store, query.format(number))) for number in ("1.10", "2"))
         assert first - second == {("tile",)}
         assert second - first == {("angle",)}
         assert {("scratch",), ("training",), ("alexnet",)} <= first
 
 
-def test_workflows_with_the_same_store_meet_in_it_and_a_store_that_moved_is_another():
+def test_workflows_share_a_store_by_its_address():
     recorded(FLOWERS)
     recorded(FLOWERS.replace("name: flowers", "name: roses"), name="roses")
     recorded(FLOWERS.replace("1.10", "2").replace("/scratch/flowers", "/archive"))
@@ -446,7 +445,7 @@ transformations:
         assert rows(store, "SELECT ?t { ?a rdfs:label 'learning_rate' ; provlake:datatype ?t }") == [("double",)]
 
 
-def test_any_names_will_do():
+def test_any_name_is_allowed():
     flow = """\
 name: Blüten / 17
 version: "v 2/β #1"
@@ -470,29 +469,29 @@ transformations:
         assert rows(store, "SELECT ?v { ?n provlake:version ?v }") == [("v 2/β #1",)]
 
 
-def test_lifting_twice_or_in_pieces_gives_the_same_triples():
+def test_mapping_twice_or_in_parts_gives_the_same_triples():
     recorded(FILTERED, filtered=True)
     events = [event.decode(line) for line in journals()[0].read_bytes().rstrip(b"\0").splitlines()]
-    assert any(isinstance(what, event.Workflow) for what in events)
-    whole = Lifter()
-    for what in events:
-        whole.feed(what)
+    assert any(isinstance(item, event.Workflow) for item in events)
+    whole = EventMapper()
+    for item in events:
+        whole.feed(item)
     at_once = set(rdf.ntriples(whole.take()).splitlines())
     in_pieces: set[bytes] = set()
     state = State()
-    for what in events:
-        lifter = Lifter(state)
-        lifter.feed(what)
-        in_pieces |= set(rdf.ntriples(lifter.take()).splitlines())
-        state = msgspec.msgpack.decode(msgspec.msgpack.encode(lifter.state), type=State)
+    for item in events:
+        mapper = EventMapper(state)
+        mapper.feed(item)
+        in_pieces |= set(rdf.ntriples(mapper.take()).splitlines())
+        state = msgspec.msgpack.decode(msgspec.msgpack.encode(mapper.state), type=State)
     assert in_pieces == at_once
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["with the file", "without it"])
-def test_a_child_process_that_joins_contradicts_nothing(knows: bool):
+def test_a_child_process_that_joins_causes_no_conflict(knows: bool):
     flow = saved(FLOWERS).resolve()
     code = f"""
-from provml.recorder import record
+from provml.recording.run import record
 flow = {str(flow) if knows else None!r}
 with record("flowers", model="alexnet", strict=True, workflow=flow, capture_environment=False) as run:
     with run.evaluation(name="far") as test:
@@ -510,7 +509,7 @@ with record("flowers", model="alexnet", strict=True, workflow=flow, capture_envi
         assert len(rows(store, "SELECT ?v { ?v provlake:version ?n }")) == 1
 
 
-def test_a_damaged_workflow_line_is_reported_and_the_rest_is_kept():
+def test_a_damaged_workflow_line_is_reported_and_the_rest_is_mapped():
     run = recorded(FLOWERS)
     path = journals()[0]
     path.write_bytes(path.read_bytes().replace(b'"kind":"preparation"', b'"kind":["preparation"]', 1))
@@ -522,9 +521,9 @@ def test_a_damaged_workflow_line_is_reported_and_the_rest_is_kept():
         assert store.query("ASK { ?x a provml:TrainingExecution }")
 
 
-def test_a_broken_file_stops_a_strict_recording_with_its_line():
-    with pytest.raises(BrokenFile, match=r"flow\.yaml:2"):
+def test_a_file_with_an_error_stops_a_strict_run():
+    with pytest.raises(FileFormatError, match=r"flow\.yaml:2"):
         record("x", strict=True, workflow=saved("name: x\nstudi: y\n"))
     assert "PROVML_RUN" not in os.environ, "children of this process would join a run that nobody holds"
     with open_store() as store:
-        assert [(run.status, run.error.partition(":")[0]) for run in store.runs()] == [("FAILED", "BrokenFile")]
+        assert [(run.status, run.error.partition(":")[0]) for run in store.runs()] == [("FAILED", "FileFormatError")]

@@ -1,5 +1,20 @@
-"""Trainings of the common frameworks, recorded by a line or two on their public hooks: one file a framework.
+"""Captures: record trainings of common frameworks through their public callbacks, one module per framework.
 
-No file here but its own imports a framework, and nothing is patched. A capture stands on the recorder's verbs, records
-into a run of its own or one that it is given, and never changes what is trained.
+Only its own module imports a framework, and no framework is patched. A capture records into a new run or the run that
+is passed to it, and does not change what is trained.
 """
+
+FRAMEWORKS = ("keras", "lightgbm", "lightning", "sklearn", "torch", "transformers", "xgboost")
+
+
+def __getattr__(name: str) -> object:
+    """Import the module of a framework at its first use: `provml.capture.torch`."""
+    if name in FRAMEWORKS:
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(FRAMEWORKS)

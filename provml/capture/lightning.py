@@ -4,220 +4,237 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from provml.capture import facts, layer
-from provml.capture.optimizing import Optimizing
-from provml.capture.recording import BY_HAND, hook
-from provml.content import Data
-from provml.errors import MissingPart
-from provml.sections import Epoch, Stage
+from provml.capture import _data, _layers
+from provml.capture._hyperparameters import MANUAL
+from provml.capture._settings import CaptureSettings
+from provml.capture.base import CaptureBase
+from provml.capture.torch._optimizers import OptimizerTracker
+from provml.errors import MissingDependency
+from provml.journal.values import COUNTERS
+from provml.recording.data import Data
+from provml.recording.safety import never_raise
+from provml.recording.stages import Epoch, Stage
 
 try:
     from lightning import pytorch as lightning
 except ImportError:
     try:
-        import pytorch_lightning as lightning  # the same under its older name
+        import pytorch_lightning as lightning  # the same package under its older name
     except ImportError as error:
-        raise MissingPart("lightning", "lightning") from error
+        raise MissingDependency("lightning", "lightning") from error
 
 PREFIXES = ("train", "training", "val", "valid", "validation", "test")
-"""By what users begin the names of measures; the stage says it, and the name is told without."""
+"""Prefixes of measure names that only repeat the stage and are removed."""
 SETTINGS = ("accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "precision", "max_steps")
-"""Settings of a Trainer that matter to what is learned."""
+"""Settings of a Trainer that influence what is learned."""
 
 
-class Capture(Optimizing, lightning.Callback):
+class Capture(CaptureBase, lightning.Callback):
     """Records what a Trainer does: `Trainer(callbacks=[capture])`.
 
-    A LightningModule's saved hyperparameters are recorded too. `checkpoints=False` leaves files of ModelCheckpoint
-    unread. A run of its own takes the settings of `provml.record`.
+    The saved hyperparameters of a LightningModule are recorded, too. With `checkpoints=False` the files of
+    ModelCheckpoint are not read. Other settings are those of `provml.record`.
     """
 
-    def __init__(self, name: str = "", *, checkpoints: bool = True, **settings: Any) -> None:
+    framework = lightning.__name__.partition(".")[0]
+
+    def __init__(self, name: str = "", *, checkpoints: bool = True, **settings: Unpack[CaptureSettings]) -> None:
         lightning.Callback.__init__(self)
-        Optimizing.__init__(self, name, **settings)
-        self.optimizers, self.schedulers = {}, []
+        self._optimizers = OptimizerTracker()
+        CaptureBase.__init__(self, name, source=self._optimizers, **settings)
         self._reads_files = checkpoints
-        self._twin: Epoch | None = None
-        self._validates: Stage | None = None
-        self._before: set[str] = set()
-        self._validated: set[str] = set()
-        self._files: dict[str, Any] = {}
-        self._kept: dict[int, Data] = {}
-        self._ended: Epoch | None = None
+        self._validation_epoch: Epoch | None = None
+        self._validation_stage: Stage | None = None
+        self._earlier_names: set[str] = set()
+        """Names of the metrics before a validation."""
+        self._validation_names: set[str] = set()
+        self._file_times: dict[str, int] = {}
+        self._checkpoints: dict[int, Data] = {}
+        """The last checkpoint of each epoch."""
+        self._ended_epoch: Epoch | None = None
 
     # ---- fit
 
-    @hook
+    @never_raise
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        several = list(trainer.optimizers)
-        self.optimizers = (
-            {"": several[0]} if len(several) == 1 else {f"optimizer_{n}": one for n, one in enumerate(several, 1)}
-        )
-        self.schedulers = [held.scheduler for held in trainer.lr_scheduler_configs]
-        kinds = list(dict.fromkeys(type(one).__name__ for one in several))
-        values: dict[str, Any] = dict(pl_module.hparams) if pl_module.hparams else {}
-        values = {key: value for key, value in values.items() if isinstance(value, (bool, int, float, str))}
-        values |= {"optimizer": ", ".join(kinds) or None, **self.now()}
-        values["epochs"] = trainer.max_epochs if (trainer.max_epochs or 0) >= 0 else None  # -1: steps decide
-        values |= {name: getattr(trainer, name, None) for name in SETTINGS}
-        values["max_steps"] = trainer.max_steps if trainer.max_steps >= 0 else None
-        if self.schedulers:
-            values["scheduler"] = ", ".join(type(one).__name__ for one in self.schedulers)
-        if trainer.world_size > 1:
-            values["world_size"] = trainer.world_size
-        loader = trainer.train_dataloader
-        values |= facts.loading(loader) if loader is not None else {}
-        layers: list[dict[str, Any]] = self.tried(lambda: layer.of_torch(pl_module), [])
-        values["num_layers"] = len(layers)
-        self.anew("training", "validation")
-        held = getattr(loader, "dataset", loader)
-        seen = self.data("training", lambda: facts.tell(self.run, loader, "training", "training data"), of=held)
-        before = None
+        optimizers = list(trainer.optimizers)
+        is_single = len(optimizers) == 1
+        self._optimizers.optimizers = {
+            "" if is_single else f"optimizer_{number}": optimizer for number, optimizer in enumerate(optimizers, 1)
+        }
+        self._optimizers.schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
+        kinds = list(dict.fromkeys(type(optimizer).__name__ for optimizer in optimizers))
+        layers: list[dict[str, Any]] = self.try_or(lambda: _layers.torch_layers(pl_module), [])
+        values = self._settings(trainer, pl_module, kinds) | {"num_layers": len(layers)}
+        self.data.reset("training", "validation")
+        using = self._observed_data("training", trainer.train_dataloader)
+        initial = None
         if trainer.ckpt_path:
             values["resumed_from"] = str(trainer.ckpt_path)
-            before = self.checkpoint(trainer.ckpt_path, read=self._reads_files)
-        stage = self.begin_training(values, using=seen, model=pl_module, after=before)
+            initial = self.models.checkpoint(trainer.ckpt_path, read=self._reads_files)
+        stage = self.begin_training(values, using=using, model=pl_module, after=initial)
         for kind in kinds:
             stage.implemented_by(kind, software="lightning", version=lightning.__version__)
         stage.layers(layers)
-        self._files, self._kept, self._ended, self._validated = {}, {}, None, set()
+        self._file_times, self._checkpoints, self._ended_epoch, self._validation_names = {}, {}, None, set()
 
-    @hook
+    def _settings(self, trainer: Any, pl_module: Any, kinds: list[str]) -> dict[str, Any]:
+        """Return the hyperparameters that a training begins with."""
+        values: dict[str, Any] = dict(pl_module.hparams) if pl_module.hparams else {}
+        values = {key: value for key, value in values.items() if isinstance(value, (bool, int, float, str))}
+        values |= {"optimizer": ", ".join(kinds) or None, **self._optimizers.current_hyperparameters()}
+        values["epochs"] = trainer.max_epochs if (trainer.max_epochs or 0) >= 0 else None  # -1: limited by steps
+        values |= {name: getattr(trainer, name, None) for name in SETTINGS}
+        values["max_steps"] = trainer.max_steps if trainer.max_steps >= 0 else None
+        if self._optimizers.schedulers:
+            values["scheduler"] = ", ".join(type(scheduler).__name__ for scheduler in self._optimizers.schedulers)
+        if trainer.world_size > 1:
+            values["world_size"] = trainer.world_size
+        loader = trainer.train_dataloader
+        return values | (_data.loader_settings(loader) if loader is not None else {})
+
+    def _observed_data(self, role: str, loader: Any) -> list[Data]:
+        """Return the datasets of a role, by default those of a loader."""
+        dataset = getattr(loader, "dataset", loader)
+        return self.data.get(role, lambda: _data.record_data(self.run, loader, role, f"{role} data"), source=dataset)
+
+    @never_raise
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        self._tell_files(trainer)
-        self.expect_epoch(trainer.current_epoch + 1)
+        self._record_files(trainer)
+        self.defer_epoch(trainer.current_epoch + 1)
 
-    @hook
+    @never_raise
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        if not batch_idx:  # callbacks may have put others in
-            held = [one.scheduler for one in trainer.lr_scheduler_configs]
-            self.schedulers += [one for one in held if not any(one is known for known in self.schedulers)]
+        if not batch_idx:  # callbacks may have added schedulers
+            schedulers = self._optimizers.schedulers
+            configured = [config.scheduler for config in trainer.lr_scheduler_configs]
+            schedulers += [new for new in configured if not any(new is scheduler for scheduler in schedulers)]
         self.begin_batch(batch_idx + 1)
 
-    @hook
+    @never_raise
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
         if loss is not None and trainer.accumulate_grad_batches != 1:
-            loss = (
-                loss * trainer.accumulate_grad_batches
-            )  # it is handed over as its part of the step that several batches make
+            loss = loss * trainer.accumulate_grad_batches  # Lightning divides it by the number of batches per step
         self.end_batch({"loss": loss} if loss is not None else {})
 
-    @hook
+    @never_raise
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        self._ended = self.open_epoch()
-        measures = {n: v for n, v in trainer.callback_metrics.items() if n not in self._validated}
-        self.close_epoch(_told(measures))
+        self._ended_epoch = self.open_epoch()
+        metrics = {
+            name: value for name, value in trainer.callback_metrics.items() if name not in self._validation_names
+        }
+        self.close_epoch(_measures(metrics))
 
-    @hook
+    @never_raise
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        self._tell_files(trainer)
+        self._record_files(trainer)
         if self.stage is None:
             return
-        last = self._ended.index if self._ended is not None else 0
+        last = self._ended_epoch.index if self._ended_epoch is not None else 0
         if trainer.max_epochs and trainer.max_epochs > 0 and 0 < last < trainer.max_epochs:
-            self.stopped(last, *_why_stopped(trainer, last))
-        if last in self._kept:
-            self.left(self._kept[last])
+            self.record_early_stop(last, *_stop_cause(trainer, last))
+        if last in self._checkpoints:
+            self.models.set_last(self._checkpoints[last])
         else:
             self.saved(None, epoch=last)
         self.end_training()
 
-    @hook
+    @never_raise
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self.end_training(error=exception)
         self.end_evaluation(error=exception)
 
     # ---- validation and test
 
-    @hook
+    @never_raise
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         if trainer.sanity_checking:
             return
-        self._before = set(trainer.callback_metrics)
-        loaders = trainer.val_dataloaders
+        self._earlier_names = set(trainer.callback_metrics)
         if self.stage is None:
-            self.anew("validation")
-        held = getattr(loaders, "dataset", loaders)
-        seen = self.data("validation", lambda: facts.tell(self.run, loaders, "validation", "validation data"), of=held)
+            self.data.reset("validation")
+        using = self._observed_data("validation", trainer.val_dataloaders)
         epoch = self.open_epoch() if self.stage is not None else None
         if epoch is not None:
-            self._twin = epoch.validation(using=seen)
+            self._validation_epoch = epoch.validation(using=using)
         elif self.stage is None:
-            self._validates = self.run.validation(of=self._judged(trainer, pl_module), using=seen)
+            self._validation_stage = self.run.validation(of=self._evaluated_model(trainer, pl_module), using=using)
 
-    @hook
+    @never_raise
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        new = {n: v for n, v in trainer.callback_metrics.items() if n not in self._before or n.startswith("val")}
-        twin, self._twin = self._twin, None
-        stage, self._validates = self._validates, None
-        if twin is not None:
-            self._validated |= set(new)
-            twin.measured(**_told(trainer.callback_metrics, only=self._validated))
-            twin.done()
+        metrics = trainer.callback_metrics
+        epoch, self._validation_epoch = self._validation_epoch, None
+        stage, self._validation_stage = self._validation_stage, None
+        if epoch is not None:
+            self._validation_names |= {
+                name for name in metrics if name not in self._earlier_names or name.startswith("val")
+            }
+            epoch.measured(**_measures(metrics, names=self._validation_names))
+            epoch.done()
         elif stage is not None:
-            stage.measured(**_told(trainer.callback_metrics))
+            stage.measured(**_measures(metrics))
             stage.done()
 
-    @hook
+    @never_raise
     def on_test_start(self, trainer: Any, pl_module: Any) -> None:
-        loaders = trainer.test_dataloaders
-        self.anew("test")
-        held = getattr(loaders, "dataset", loaders)
-        seen = self.data("test", lambda: facts.tell(self.run, loaders, "test", "test data"), of=held)
-        self._judged(trainer, pl_module)
-        self.begin_evaluation(using=seen, model=pl_module)
+        self.data.reset("test")
+        using = self._observed_data("test", trainer.test_dataloaders)
+        self._evaluated_model(trainer, pl_module)
+        self.begin_evaluation(using=using, model=pl_module)
 
-    @hook
+    @never_raise
     def on_test_end(self, trainer: Any, pl_module: Any) -> None:
-        self.end_evaluation(_told(trainer.callback_metrics))
+        self.end_evaluation(_measures(trainer.callback_metrics))
 
-    def _judged(self, trainer: Any, pl_module: Any) -> Data:
-        """The model that is judged: what a checkpoint was just loaded into is that of its file from now on."""
+    def _evaluated_model(self, trainer: Any, pl_module: Any) -> Data:
+        """Return the model that is evaluated; after a checkpoint was loaded, the module is the model of that file."""
         if trainer.ckpt_path:
-            self.is_now(pl_module, self.found(trainer.ckpt_path))
-        return self.found(pl_module)
+            self.models.rebind(pl_module, self.models.resolve(trainer.ckpt_path))
+        return self.models.resolve(pl_module)
 
     # ---- files
 
-    def _tell_files(self, trainer: Any) -> None:
-        """Tell the files that ModelCheckpoint has written since the last epoch ended."""
-        if self._ended is None or not self._reads_files:
+    def _record_files(self, trainer: Any) -> None:
+        """Record the files that ModelCheckpoint wrote since the last epoch ended."""
+        epoch = self._ended_epoch
+        if epoch is None or not self._reads_files:
             return
-        for one in trainer.checkpoint_callbacks:
-            paths = {str(path) for path in (getattr(one, "best_k_models", None) or {})}
-            paths |= {getattr(one, "best_model_path", ""), getattr(one, "last_model_path", "")}
+        for callback in trainer.checkpoint_callbacks:
+            paths = {str(path) for path in (getattr(callback, "best_k_models", None) or {})}
+            paths |= {getattr(callback, "best_model_path", ""), getattr(callback, "last_model_path", "")}
             for path in sorted(paths - {""}):
-                status = Path(path).stat() if Path(path).exists() else None
-                if status is not None and self._files.get(path) != status.st_mtime_ns:
-                    self._files[path] = status.st_mtime_ns
-                    self._kept[self._ended.index] = self.kept(self._ended, path, epoch=self._ended.index)
+                modified = Path(path).stat().st_mtime_ns if Path(path).exists() else None
+                if modified is not None and self._file_times.get(path) != modified:
+                    self._file_times[path] = modified
+                    self._checkpoints[epoch.index] = self.models.record_file(epoch, path, epoch=epoch.index)
 
 
-def _told(metrics: Mapping[str, Any], only: set[str] | None = None) -> dict[str, Any]:
-    """Measures by bare name: without what says the stage, and not again for each step."""
-    found = {}
+def _measures(metrics: Mapping[str, Any], names: set[str] | None = None) -> dict[str, Any]:
+    """Return measures without the prefix of their stage; counters and those of single steps are left out."""
+    measures = {}
     for name, value in metrics.items():
-        if name.endswith("_step") or (only is not None and name not in only):
+        if name.endswith("_step") or name in COUNTERS or (names is not None and name not in names):
             continue
         name = name.removesuffix("_epoch")
-        for sign in "_/":
-            head, _, rest = name.partition(sign)
-            if rest and head.lower() in PREFIXES:
+        for separator in "_/":
+            prefix, _, rest = name.partition(separator)
+            if rest and prefix.lower() in PREFIXES:
                 name = rest
                 break
-        found[name] = value
-    return found
+        measures[name] = value
+    return measures
 
 
-def _why_stopped(trainer: Any, last: int) -> tuple[str, str, dict[str, Any]]:
-    """What stopped a training after an epoch: technique, reason and parameters."""
-    for one in trainer.early_stopping_callbacks:
-        if one.stopped_epoch + 1 == last:
-            said = {"monitor": one.monitor, "patience": one.patience, "min_delta": abs(one.min_delta)}
-            return type(one).__name__, f"{one.monitor} was best with {float(one.best_score):.6g}", said
+def _stop_cause(trainer: Any, last: int) -> tuple[str, str, dict[str, Any]]:
+    """Return what stopped a training after an epoch: technique, reason and parameters."""
+    for callback in trainer.early_stopping_callbacks:
+        if callback.stopped_epoch + 1 == last:
+            reason = f"{callback.monitor} was best with {float(callback.best_score):.6g}"
+            parameters = {"monitor": callback.monitor, "patience": callback.patience}
+            return type(callback).__name__, reason, parameters | {"min_delta": abs(callback.min_delta)}
     if 0 <= trainer.max_steps <= trainer.global_step:
         return "max_steps", f"{trainer.max_steps} steps were done", {"max_steps": trainer.max_steps}
-    return BY_HAND, "should_stop was set", {}
+    return MANUAL, "should_stop was set", {}

@@ -1,75 +1,86 @@
-"""XGBoost: a callback for `train`, `cv`, and the estimators of its own."""
+"""XGBoost: a callback for `train`, `cv` and the estimators of XGBoost."""
 
 from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Any
+from os import PathLike
+from typing import Any, Unpack
 
-from provml.capture import facts, table
-from provml.capture.boosting import Boosting, number
-from provml.capture.caller import caller, named
-from provml.capture.recording import BY_HAND, Technique, hook
-from provml.capture.watch import as_written, in_32_bits
-from provml.content import Data
-from provml.errors import MissingPart
-from provml.recorder import Recorder
+from provml.capture import _data, _tables
+from provml.capture._boosting import Boosting, function_name, parse_number
+from provml.capture._frames import caller_arguments
+from provml.capture._hyperparameters import MANUAL, Technique, shortest_float, to_float32
+from provml.capture._settings import CaptureSettings
+from provml.errors import MissingDependency
+from provml.recording.data import Data
+from provml.recording.run import Run
+from provml.recording.safety import never_raise
 
 try:
     import xgboost
 except ImportError as error:
-    raise MissingPart("xgboost", "xgboost") from error
+    raise MissingDependency("xgboost", "xgboost") from error
 
-SAME = {"eta": "learning_rate", "gamma": "min_split_loss", "lambda": "reg_lambda", "alpha": "reg_alpha"}
-"""Settings that stand in a configuration under two names, and the one that is kept."""
-LEFT = (
+ALIASES = {"eta": "learning_rate", "gamma": "min_split_loss", "lambda": "reg_lambda", "alpha": "reg_alpha"}
+"""Settings that a configuration lists under two names, and the name that is recorded."""
+IGNORED_SETTINGS = (
     "nthread", "random_state", "num_trees", "updater_seq", "validate_parameters", "fail_on_invalid_gpu_id", "rng_state",
 )  # fmt: skip
-"""What stands there twice or says nothing of the training, and how its random numbers stand: with each round anew."""
-FROM = ("learner_train_param", "generic_param", "gbtree_model_param", "gbtree_train_param", "tree_train_param")
-FROM_OTHERS = ("dart_train_param", "gblinear_train_param", "linear_train_param", "learner_model_param")
+"""Settings that are duplicates, do not describe the training, or change with each round (the random state)."""
+TREE_SECTIONS = ("learner_train_param", "generic_param", "gbtree_model_param", "gbtree_train_param", "tree_train_param")
+OTHER_SECTIONS = ("dart_train_param", "gblinear_train_param", "linear_train_param", "learner_model_param")
 
 
 class Capture(Boosting, xgboost.callback.TrainingCallback):
     """Records a training: `xgboost.train(…, callbacks=[capture])`, or `XGBClassifier(callbacks=[capture])`.
 
-    `save_model` is where to save the model when a training ends; the rest is as in every capture.
+    `save_model` is the file for the model when a training ends; the other settings are those of every capture.
     """
 
-    def __init__(self, name: str = "", **settings: Any) -> None:
+    framework = "xgboost"
+
+    def __init__(
+        self, name: str = "", *, save_model: str | PathLike[str] | None = None, **settings: Unpack[CaptureSettings]
+    ) -> None:
         xgboost.callback.TrainingCallback.__init__(self)
-        super().__init__(name, **settings)
+        super().__init__(name, save_model=save_model, **settings)
         self._model: Any = None
-        self._beside: list[Any] = []
-        self._may_change = True
+        self._callbacks: list[Any] = []
+        self._settings_may_change = True
         self._keeps_best = False
         self._objective: str | None = None
 
     # ---- hooks
 
     def before_training(self, model: Any) -> Any:
-        call = caller("xgboost.training", "train", "cv")
-        self._beside = list(call.get("callbacks") or ())
+        call = caller_arguments("xgboost.training", "train", "cv")
+        self._callbacks = list(call.get("callbacks") or ())
         self._before(model, call)
         return model
 
-    @hook
+    @never_raise
     def _before(self, model: Any, call: dict[str, Any]) -> None:
         folds = getattr(model, "cvfolds", None)
         self._model = folds[0].bst if folds else model
-        self._may_change = "callbacks" not in call or any(not isinstance(one, HARMLESS) for one in self._beside)
-        self._planned = call.get("num_boost_round")
-        self._objective = named(call.get("obj"))
-        sets = {title: held for held, title in call.get("evals") or ()}
-        self._trained_on = next((t for t, held in sets.items() if held is call.get("dtrain")), "train")
-        values = {"booster": None, **self.now(), self.rounds_name: self._planned}
+        self._settings_may_change = "callbacks" not in call or any(
+            not isinstance(callback, PASSIVE_CALLBACKS) for callback in self._callbacks
+        )
+        self._planned_rounds = call.get("num_boost_round")
+        self._objective = function_name(call.get("obj"))
+        sets = {name: matrix for matrix, name in call.get("evals") or ()}
+        training_matrix = call.get("dtrain")
+        self._training_set_name = next((n for n, matrix in sets.items() if matrix is training_matrix), "train")
+        values = {"booster": None, **self.current_hyperparameters(), self.epoch_count_parameter: self._planned_rounds}
         values |= {"early_stopping_rounds": call.get("early_stopping_rounds"), "folds": len(folds) if folds else None}
-        self.anew("training", "validation")
-        for title, held in sets.items():
-            if title != self._trained_on:
-                self.data("validation", partial(_tell, self.run, held, "validation", title))
+        self.data.reset("training", "validation")
+        for name, matrix in sets.items():
+            if name != self._training_set_name:
+                self.data.get("validation", partial(_record_matrix, self.run, matrix, "validation", name))
                 break
-        using = self.data("training", partial(_tell, self.run, call.get("dtrain"), "training", "training data"))
+        using = self.data.get(
+            "training", partial(_record_matrix, self.run, training_matrix, "training", "training data")
+        )
         after = call.get("xgb_model")
         stage = self.begin(values, using, sets, is_cv=folds is not None, model=model, after=after)
         stage.implemented_by(str(values["booster"] or "gbtree"), software="xgboost", version=xgboost.__version__)
@@ -78,113 +89,119 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         self._before_round(epoch)
         return False
 
-    @hook
+    @never_raise
     def _before_round(self, epoch: int) -> None:
         if self.stage is not None:
-            self.expect_epoch(epoch + 1)
+            self.defer_epoch(epoch + 1)
             self.open_epoch()
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         self._after_round(evals_log)
         return False
 
-    @hook
+    @never_raise
     def _after_round(self, evals_log: Any) -> None:
-        self.close_round({name: {t: held[-1] for t, held in one.items()} for name, one in evals_log.items()})
+        latest = {
+            set_name: {name: history[-1] for name, history in histories.items()}
+            for set_name, histories in evals_log.items()
+        }
+        self.close_round(latest)
 
     def after_training(self, model: Any) -> Any:
         self._save(model)
         self._after(model)
         return model
 
-    @hook
+    @never_raise
     def _after(self, model: Any) -> None:
         if self.stage is None:
             return
         best = self._model.attributes() if self._model is not None else {}
-        stopping = self._stopping()
+        stopping = self._early_stopping()
         rounds = stopping.rounds if stopping is not None else None
-        why = f"no better for {rounds} rounds; the best was round {int(best['best_iteration']) + 1}" if best else ""
-        self.stopped_early("early stopping" if best else BY_HAND, why)
+        best_round = int(best["best_iteration"]) + 1 if best else None
+        reason = f"no better for {rounds} rounds; the best was round {best_round}" if best else ""
+        self.record_early_stopping("early stopping" if best else MANUAL, reason)
         if not self._is_cv:
-            said: dict[str, Any] = {"num_features": model.num_features(), "rounds": model.num_boosted_rounds()}
+            fields: dict[str, Any] = {"num_features": model.num_features(), "rounds": model.num_boosted_rounds()}
             if best:
-                said |= {"best_round": int(best["best_iteration"]) + 1, "best_score": float(best["best_score"])}
-            self.saved(self._save_to, **said)
+                fields |= {"best_round": best_round, "best_score": float(best["best_score"])}
+            self.saved(self._save_to, **fields)
         self._keeps_best = bool(getattr(stopping, "save_best", False))
         self.end_training()
 
     def booster(self, model: Any) -> Any:
-        """The model inside an estimator; where only the best rounds are kept, that is an object of its own."""
+        """Return the booster of an estimator. With `save_best`, it is a new object with the best rounds only."""
         if isinstance(model, xgboost.XGBModel):
             model = model.get_booster()
-        is_new = isinstance(model, xgboost.Booster) and self.known(model) is None
-        if self._keeps_best and is_new and self.made is not None:
-            self.is_now(model, self.made)
+        is_new = isinstance(model, xgboost.Booster) and self.models.lookup(model) is None
+        if self._keeps_best and is_new and self.models.last is not None:
+            self.models.rebind(model, self.models.last)
         return model
 
-    def _stopping(self) -> Any:
-        """What stops it early, if anything does."""
-        return next((one for one in self._beside if isinstance(one, xgboost.callback.EarlyStopping)), None)
+    def _early_stopping(self) -> Any:
+        """Return the callback for early stopping, if there is one."""
+        early_stopping = xgboost.callback.EarlyStopping
+        return next((callback for callback in self._callbacks if isinstance(callback, early_stopping)), None)
 
     def _save(self, model: Any) -> None:
-        """Save the model, which was asked for whether or not it is recorded."""
+        """Save the model, also if recording is disabled or failed."""
         if self._save_to is None or hasattr(model, "cvfolds"):
             return
-        best, stopping = model.attr("best_iteration"), self._stopping()
-        if best is not None and getattr(stopping, "save_best", False):  # it keeps the best rounds only, after this
+        best, stopping = model.attr("best_iteration"), self._early_stopping()
+        if best is not None and getattr(
+            stopping, "save_best", False
+        ):  # XGBoost drops the other rounds after this callback
             model = model[: int(best) + 1]
         self._save_to.parent.mkdir(parents=True, exist_ok=True)
         model.save_model(self._save_to)
 
     # ---- hyperparameters
 
-    def now(self) -> dict[str, Any]:
+    def current_hyperparameters(self) -> dict[str, Any]:
         learner = json.loads(self._model.save_config())["learner"]
-        found = {**learner.get("gradient_booster", {}), **learner}
+        sections = {**learner.get("gradient_booster", {}), **learner}
         values: dict[str, Any] = {}
-        for part in (*FROM, *FROM_OTHERS):
-            values |= {name: _as_given(value) for name, value in found.get(part, {}).items()}
-        values |= {ours: values[name] for name, ours in SAME.items() if name in values and ours not in values}
-        values |= (
-            {"objective": self._objective} if self._objective else {}
-        )  # the configuration has the one it stands for
-        kept = {name: held for name, held in values.items() if name not in (*SAME, *LEFT) and held != ""}
-        return {name: held for name, held in kept.items() if name not in ("base_score", "num_feature", "num_target")}
+        for section in (*TREE_SECTIONS, *OTHER_SECTIONS):
+            values |= {name: _parse_setting(value) for name, value in sections.get(section, {}).items()}
+        values |= {name: values[alias] for alias, name in ALIASES.items() if alias in values and name not in values}
+        if self._objective:  # a function: the configuration holds only the built-in objective that it replaces
+            values["objective"] = self._objective
+        ignored = {*ALIASES, *IGNORED_SETTINGS, "base_score", "num_feature", "num_target"}
+        return {name: value for name, value in values.items() if name not in ignored and value != ""}
 
-    def look(self, *, during: int | None = None) -> None:
-        """Tell what has changed: to write the configuration out takes time, so only where someone may change it."""
-        if self._may_change:
-            super().look(during=during)
+    def may_have_changed(self) -> bool:
+        """Return whether a callback may change settings: writing the configuration out takes time."""
+        return self._settings_may_change and super().may_have_changed()
 
-    def technique(self, name: str, old: Any, new: Any) -> Technique:
-        is_scheduled = any(isinstance(one, xgboost.callback.LearningRateScheduler) for one in self._beside)
-        return ("LearningRateScheduler" if is_scheduled and name == "learning_rate" else BY_HAND), {}
+    def technique_of_change(self, name: str, old: Any, new: Any) -> Technique:
+        is_scheduled = any(isinstance(callback, xgboost.callback.LearningRateScheduler) for callback in self._callbacks)
+        return ("LearningRateScheduler" if is_scheduled and name == "learning_rate" else MANUAL), {}
 
 
-def _as_given(said: Any) -> Any:
-    """A setting as it was given: floats are kept in 32 bits and written with nine digits, 0.1 as 0.100000001."""
-    value = number(said)
-    if isinstance(value, float) and f"{in_32_bits(value):.9g}" == f"{value:.9g}":
-        return as_written(in_32_bits(value))
+def _parse_setting(text: Any) -> Any:
+    """Return a setting as the user wrote it: XGBoost stores 32-bit floats and writes 0.1 as 0.100000001."""
+    value = parse_number(text)
+    if isinstance(value, float) and f"{to_float32(value):.9g}" == f"{value:.9g}":
+        return shortest_float(to_float32(value))
     return value
 
 
-def _tell(run: Recorder, matrix: Any, role: str, name: str) -> list[Data]:
-    """What a matrix of XGBoost's holds: by its content, where that can be had and is small; else by its size."""
+def _record_matrix(run: Run, matrix: Any, role: str, name: str) -> list[Data]:
+    """Record a DMatrix: by its content if it is small and readable, otherwise by its size."""
     if matrix is None:
         return []
     try:
-        if matrix.num_nonmissing() * 4 <= facts.HASHED_BYTES:
-            labels = table.tell(run, matrix.get_label(), role, f"{name} labels")
-            return [*table.tell(run, matrix.get_data(), role, name), *labels]
-    except Exception:  # one that is read from disk, or in quantiles: it gives no data back
+        if matrix.num_nonmissing() * 4 <= _data.MAX_HASHED_BYTES:
+            labels = _tables.record_table(run, matrix.get_label(), role, f"{name} labels")
+            return [*_tables.record_table(run, matrix.get_data(), role, name), *labels]
+    except Exception:  # a matrix on disk or in quantiles does not return its data
         pass
-    said = {"data_type": type(matrix).__name__, "instances": matrix.num_row(), "features": matrix.num_col()}
-    return [run.dataset(None, role=role, name=name, **said)]
+    fields = {"data_type": type(matrix).__name__, "instances": matrix.num_row(), "features": matrix.num_col()}
+    return [run.dataset(None, role=role, name=name, **fields)]
 
 
-HARMLESS = (
+PASSIVE_CALLBACKS = (
     Capture,
     xgboost.callback.EarlyStopping,
     xgboost.callback.EvaluationMonitor,

@@ -1,19 +1,28 @@
-"""The command line: every command a few lines that say it with the library.
+"""The command line. A command parses its options and calls the library.
 
-door       the group that turns errors into messages, and the options that commands share
-ontology   compile
-demo       demo
-run        runs, status, show, export, remove
-log        log
-ask        ask
-home       query, verify, rebuild, gc
-validate   validate
-output     how an answer leaves: formats, files, charts
+group        the command group: errors become messages and exit codes
+options      options and helpers that commands share
+output       answers in a format, to the terminal or to a file
 
-account    what the graph says of a run, for `show`
-glance     a run read straight from its journals, for `log` and `status`
-standing   what the journals of a run tell so far, for `status`
-narration  events as short lines for people
+runs         runs, status, show, export, remove
+annotate     tag, note, rename
+artifacts    artifacts, get
+compare      compare
+log          log
+ask          ask
+query        query
+maintenance  verify, rebuild, gc
+validate     validate
+pictures     plot, lineage, report
+importing    import
+compile      compile, ontology
+demo         demo
+
+run_table    the table of runs as text that fits the terminal, for `runs` and `compare`
+run_comparison  a comparison of runs as text, for `compare`
+run_tail     journals of a run, read while they are written, for `log` and `status`
+run_status   state of a run from its journals, for `status`
+event_lines  events as short lines of text, for `log`
 """
 
 from __future__ import annotations
@@ -21,18 +30,46 @@ from __future__ import annotations
 import click
 
 import provml
-from provml.cli import ask, demo, home, log, ontology, run, validate
-from provml.cli.door import Commands
+from provml.cli import (
+    annotate,
+    artifacts,
+    ask,
+    compare,
+    demo,
+    importing,
+    log,
+    maintenance,
+    pictures,
+    query,
+    runs,
+    validate,
+)
+from provml.cli import compile as compile_command
+from provml.cli.group import CommandGroup
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(provml.__version__, prog_name="provml")
 def main() -> None:
-    """Record what a training used, did and produced, and ask it."""
+    """Record the provenance of model trainings and query it."""
 
 
-for room in (run, log, ask, home, validate, ontology, demo):
-    for command in room.COMMANDS:
+for module in (
+    runs,
+    compare,
+    annotate,
+    artifacts,
+    log,
+    pictures,
+    ask,
+    query,
+    validate,
+    importing,
+    maintenance,
+    compile_command,
+    demo,
+):
+    for command in module.COMMANDS:
         main.add_command(command)
 
 __all__ = ["main"]

@@ -1,37 +1,38 @@
-"""ask: the questions of the catalog, each a command whose parameters are options."""
+"""ask: the questions of the catalog. Each question is a command, and its parameters are options."""
 
 from __future__ import annotations
 
 import shutil
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from provml.cli.door import opened, run_ids, with_home
-from provml.cli.output import LIMIT, give, with_limits, with_output
-from provml.errors import NotACurve
-from provml.resources import default_home
+from provml.cli.options import complete_run, home_option, open_store
+from provml.cli.output import DEFAULT_TIMEOUT_SECONDS, limit_options, output_options, print_note, write_answer
+from provml.errors import PlotError
+from provml.paths import default_home
 
 if TYPE_CHECKING:
     from provml.catalog import Catalog, Parameter, Query
 
 
 class Questions(click.Group):
-    """The group whose commands are the questions of the catalog: provml's own, and those of the home."""
+    """A group whose commands are the questions of provml and of the home."""
 
     def catalog(self, ctx: click.Context) -> Catalog:
-        """The questions; a home may be named before or after the question."""
+        """Return the catalog; `--home` may stand before or after the question."""
         from provml.catalog import Catalog, user_folders
 
-        held: Catalog | None = ctx.meta.get("provml.catalog")
-        if held is None:
+        catalog: Catalog | None = ctx.meta.get("provml.catalog")
+        if catalog is None:
             home = ctx.params.get("home") or ctx.meta.get("provml.home") or default_home()
-            held = ctx.meta["provml.catalog"] = Catalog(user_folders(Path(home)))
-            for error in held.broken.values() if not ctx.resilient_parsing else ():
-                click.echo(f"provml: left out of the questions: {error}", err=True)
-        return held
+            catalog = ctx.meta["provml.catalog"] = Catalog(user_folders(Path(home)))
+            for error in catalog.errors.values() if not ctx.resilient_parsing else ():
+                click.echo(f"provml: skipped a question file: {error}", err=True)
+        return catalog
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.catalog(ctx))
@@ -44,117 +45,146 @@ class Questions(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        for number, word in enumerate(args):
-            if word == "--home" and number + 1 < len(args):
-                ctx.meta["provml.home"] = args[number + 1]
-            elif word.startswith("--home="):
-                ctx.meta["provml.home"] = word.partition("=")[2]
+        for index, arg in enumerate(args):
+            if arg == "--home" and index + 1 < len(args):
+                ctx.meta["provml.home"] = args[index + 1]
+            elif arg.startswith("--home="):
+                ctx.meta["provml.home"] = arg.partition("=")[2]
         name = args[0] if args else ""
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
-            self.catalog(ctx)[name]  # says which there are
+            self.catalog(ctx)[name]  # raises QueryNotFound with suggestions
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The questions are many: `--list` has them."""
+        """Print no list of commands: `--list` prints the questions."""
 
 
 class Question(click.Command):
-    """One question as a command."""
+    """A question as a command."""
 
     def __init__(self, query: Query, catalog: Catalog) -> None:
         self.query = query
         self.catalog = catalog
-        self.asked = {f"given_{name}": one for name, one in query.params.items()}
+        self.query_params = {f"param_{name}": param for name, param in query.params.items()}
         options: list[click.Parameter] = [
-            _option(f"given_{name}", _own(name), one) for name, one in query.params.items()
+            _option(f"param_{name}", _option_name(name), param) for name, param in query.params.items()
         ]
-        super().__init__(query.id, callback=self.answer, params=options, help=_about(query), short_help=query.summary)
-        self.params += [one for one in ask.params if one.name != "listed"]
+        super().__init__(
+            query.name, callback=self.answer, params=options, help=_help_text(query), short_help=query.summary
+        )
+        self.params += [option for option in ask.params if option.name != "list_only"]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The question's own parameters first, then what every question takes."""
+        """Print the parameters of the question, then the options of all questions."""
         own, shared = [], []
-        for one in self.get_params(ctx):
-            record = one.get_help_record(ctx)
-            if record is not None and one.name in self.asked:
-                own.append((f"{one.opts[0]} {one.metavar}", record[1]))
-            elif record is not None and (one.name != "plot" or self.query.plot is not None):
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None and option.name in self.query_params:
+                own.append((f"{option.opts[0]} {option.metavar}", record[1]))
+            elif record is not None and (option.name != "plot" or self.query.plot is not None):
                 shared.append(record)
         for title, rows in (("Parameters", own), ("Options", shared)):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
-    def answer(self, **said: Any) -> None:
-        """Ask it, with what was said here or before the question."""
-        from provml.catalog import YOURS
-
-        before = ctx.params if (ctx := click.get_current_context().parent) is not None else {}
-        home, form, output, plot, show, service = (
-            said[name] or before.get(name) for name in ("home", "form", "output", "plot", "show", "allow_service")
-        )
-        timeout = said["timeout"] if said["timeout"] is not None else before.get("timeout")
-        if timeout is None and self.query.family == YOURS:
-            timeout = LIMIT
+    def answer(self, **options: Any) -> None:
+        """Ask the question with the options before and after its name."""
+        chosen = _merge_options(options, self.query)
         values = {
-            one.name: [one.from_text(text) for text in given] if one.many else one.from_text(given)
-            for key, one in self.asked.items()
-            if (given := said[key]) is not None and given != ()
+            param.name: [param.from_text(text) for text in value] if param.multiple else param.from_text(value)
+            for key, param in self.query_params.items()
+            if (value := options[key]) is not None and value != ()
         }
-        if plot and self.query.plot is None:
+        if chosen.plot and self.query.plot is None:
             curves = ", ".join(name for name in self.catalog if self.catalog[name].plot is not None)
-            raise NotACurve(f"{self.query.id} is no curve", f"Plot one of {curves}.")
-        looked_up = any(
-            one.type == "iri" or one.names == "content" for one in map(self.query.params.get, values) if one
-        )
-        if show and not (looked_up and Path(home or default_home()).is_dir()):
+            raise PlotError(f"{self.query.name} has no curve", f"Questions with a curve: {curves}.")
+        needs_store = any(
+            param.type == "iri" or param.name_kind == "content" for param in map(self.query.params.get, values) if param
+        ) or any(param.required and name not in values for name, param in self.query.params.items())
+        if chosen.show and not (needs_store and Path(chosen.home or default_home()).is_dir()):
             click.echo(self.query.bind(values), nl=False)
             return
-        from provml.store import asking  # with the question at hand, the store need not read them all again
+        from provml.store import questions  # takes the parsed question, so the store does not read the catalog again
 
-        with opened(home) as store:
-            if show:
-                click.echo(asking.bound(store, self.query, values), nl=False)
+        with open_store(chosen.home) as store:
+            if chosen.show:
+                click.echo(questions.bind(store, self.query, values), nl=False)
                 return
-            answer = asking.ask(store, self.query, values, timeout or None, bool(service))
-        give(answer, form, output, bool(plot))
-        if answer.note:
-            click.echo(f"provml: {answer.note}", err=True)
+            answer = questions.ask(store, self.query, values, chosen.timeout or None, service=chosen.allow_service)
+        write_answer(answer, chosen.fmt, chosen.output, chosen.plot)
+        print_note(answer.note)
 
 
-def _own(name: str) -> str:
-    """What the option of a parameter is called: one that every question has stays that."""
-    taken = ("list", "show", "format", "output", "plot", "home", "timeout", "allow_service", "help")
-    return f"{name}_" if name in taken else name
+@dataclass(frozen=True)
+class _Options:
+    """Options of all questions, given before or after the question's name."""
+
+    home: Path | None
+    fmt: str | None
+    output: Path | None
+    plot: bool
+    show: bool
+    allow_service: bool
+    timeout: float | None
 
 
-def _option(key: str, name: str, one: Parameter) -> click.Option:
-    words = [word for word in (one.help, "may be repeated" if one.many else "") if word]
-    if one.example is not None and not one.default:
-        words.append(f"such as {one.example}")
-    from provml.catalog import ENDLESS
+def _merge_options(options: dict[str, Any], query: Query) -> _Options:
+    """Combine the options after the question with those before it; the former take precedence."""
+    from provml.catalog import USER_INTENT
 
-    marks = ["required"] if one.required else []
-    if one.default is not None and one.default != ENDLESS:
-        marks = [f"default: {str(one.default).lower() if isinstance(one.default, bool) else one.default}"]
-    kinds = {"string": "TEXT", "integer": "INTEGER", "double": "NUMBER", "boolean": "true|false", "dateTime": "TIME"}
-    return click.Option(
-        [*dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}" if not name.endswith("_") else f"--{name}")), key],
-        metavar=one.of.upper() or kinds.get(one.type, "IRI"),
-        multiple=one.many,
-        help=", ".join(words) + "".join(f"  [{mark}]" for mark in marks),
-        shell_complete=run_ids if one.of == "run" else None,
+    parent = click.get_current_context().parent
+    before = parent.params if parent is not None else {}
+    timeout = options["timeout"] if options["timeout"] is not None else before.get("timeout")
+    if timeout is None and query.intent == USER_INTENT:
+        timeout = DEFAULT_TIMEOUT_SECONDS
+    return _Options(
+        home=options["home"] or before.get("home"),
+        fmt=options["fmt"] or before.get("fmt"),
+        output=options["output"] or before.get("output"),
+        plot=bool(options["plot"] or before.get("plot")),
+        show=bool(options["show"] or before.get("show")),
+        allow_service=bool(options["allow_service"] or before.get("allow_service")),
+        timeout=timeout,
     )
 
 
-def _about(query: Query) -> str:
-    """What the help of a question says."""
-    traits = [str(query.about[key]) for key in ("class", "data", "scope", "timing", "direction") if key in query.about]
-    said = " · ".join([*traits, *([query.source] if query.source else [])])
-    columns = f"The answer has the columns {', '.join(query.columns)}." if query.columns else ""
+def _option_name(name: str) -> str:
+    """Return the option of a parameter; a trailing underscore avoids the names of the shared options."""
+    reserved = ("list", "show", "format", "output", "plot", "home", "timeout", "allow_service", "help")
+    return f"{name}_" if name in reserved else name
+
+
+def _option(key: str, name: str, param: Parameter) -> click.Option:
+    from provml.catalog import UNLIMITED
+
+    notes = [note for note in (param.help, "may be repeated" if param.multiple else "") if note]
+    if param.example is not None and not param.default:
+        notes.append(f"such as {param.example}")
+    marks = ["required"] if param.required else []
+    if param.default is not None and param.default != UNLIMITED:
+        default = str(param.default).lower() if isinstance(param.default, bool) else param.default
+        marks = [f"default: {default}"]
+    metavars = {"string": "TEXT", "integer": "INTEGER", "double": "NUMBER", "boolean": "true|false", "dateTime": "TIME"}
+    spellings = [f"--{name}"] if name.endswith("_") else [f"--{name}", f"--{name.replace('_', '-')}"]
+    return click.Option(
+        [*dict.fromkeys(spellings), key],
+        metavar=param.node_kind.upper() or metavars.get(param.type, "IRI"),
+        multiple=param.multiple,
+        help=", ".join(notes) + "".join(f"  [{mark}]" for mark in marks),
+        shell_complete=complete_run if param.node_kind == "run" else None,
+    )
+
+
+def _help_text(query: Query) -> str:
+    """Return the help text of a question."""
+    keys = ("class", "data", "scope", "timing", "direction")
+    traits = [*query.aliases, *(str(query.metadata[key]) for key in keys if key in query.metadata)]
+    details = " · ".join([*traits, *([query.source] if query.source else [])])
+    columns = f"Columns of the answer: {', '.join(query.columns)}." if query.columns else ""
     plot = query.plot
-    curve = f"It is a curve: --plot draws {', '.join(plot['y'])} by {plot['x']}." if plot is not None else ""
-    return "\n\n".join(part for part in (query.summary, said, columns, curve) if part)
+    curve = f"--plot draws {', '.join(plot['y'])} by {plot['x']}." if plot is not None else ""
+    return "\n\n".join(part for part in (query.summary, details, columns, curve) if part)
 
 
 @click.command(
@@ -163,65 +193,72 @@ def _about(query: Query) -> str:
     no_args_is_help=False,
     subcommand_metavar="[QUESTION [--PARAMETER VALUE]...]",
 )
-@click.option("--list", "listed", is_flag=True, help="List the questions (also where none is named).")
-@click.option("--show", is_flag=True, help="Show the SPARQL that would run, and do not run it.")
-@with_limits("60 for questions of your own, never for ours")
-@with_output
-@with_home
+@click.option("--list", "list_only", is_flag=True, help="List the questions (the default without a question).")
+@click.option("--show", is_flag=True, help="Print the SPARQL query without running it.")
+@limit_options("60 for your own questions, none for those of provml")
+@output_options
+@home_option
 @click.pass_context
-def ask(ctx: click.Context, /, listed: bool, form: str | None, output: Path | None, **_: Any) -> None:
-    """Ask a question of the catalog by its name; its parameters are options.
+def ask(ctx: click.Context, /, list_only: bool, fmt: str | None, output: Path | None, **_: Any) -> None:
+    """Ask a question of the catalog by name.
 
     \b
     provml ask --list
-    provml ask q6 --help
-    provml ask q6 --model alexnet
-    provml ask q3 --model alexnet --plot
-    provml ask q1 --model alexnet --epoch 3 --show
+    provml ask adaptations-of-best --help
+    provml ask adaptations-of-best --model alexnet
+    provml ask time-and-loss-by-epoch --model alexnet --plot
+    provml ask q1 --epoch 3 --show
 
-    Where a parameter stands for a run, a model or a dataset, its name will do. Questions of your own are files in the
-    folder that PROVML_QUERIES names, or in the folder queries of a home.
+    The parameters of a question are options; a run, a model or a dataset is given by name. Your own questions are .rq
+    files in the directory $PROVML_QUERIES or in the directory `queries` of a home. For any other SPARQL query, use
+    `provml query`.
     """
-    if listed or ctx.invoked_subcommand is None:
+    if list_only or ctx.invoked_subcommand is None:
         assert isinstance(ctx.command, Questions)
         catalog = ctx.command.catalog(ctx)
-        if form in (None, "table") and output is None:
+        if fmt in (None, "table") and output is None:
             click.echo(_listing(catalog))
         else:
-            give(_rows(catalog), form, output)
+            write_answer(_rows(catalog), fmt, output)
         ctx.exit()
 
 
 def _parameters(query: Query) -> str:
-    words = [f"--{_own(name)}" if one.required else f"[--{_own(name)}]" for name, one in query.params.items()]
-    return " ".join([*words, *(["[--plot]"] if query.plot is not None else [])])
+    options = [
+        f"--{_option_name(name)}" if param.required else f"[--{_option_name(name)}]"
+        for name, param in query.params.items()
+    ]
+    return " ".join([*options, *(["[--plot]"] if query.plot is not None else [])])
 
 
 def _rows(catalog: Catalog) -> Any:
-    from provml.answer import Answer
+    from provml.answers import Answer
 
-    asked = [catalog[name] for name in catalog]
-    rows: list[tuple[Any, ...]] = [(one.id, one.family, one.summary, _parameters(one)) for one in asked]
-    return Answer(["id", "family", "question", "parameters"], rows)
+    queries = [catalog[name] for name in catalog]
+    rows: list[tuple[Any, ...]] = [
+        (query.name, ", ".join(query.aliases), query.intent, query.summary, _parameters(query)) for query in queries
+    ]
+    return Answer(["name", "aliases", "intent", "question", "parameters"], rows)
 
 
 def _listing(catalog: Catalog) -> str:
-    """The questions, family by family, within the width of the terminal."""
-    from provml.catalog import FAMILIES, YOURS
+    """Return the questions grouped by intent, one line each."""
+    from provml.catalog import INTENTS, USER_INTENT
 
     width = min(shutil.get_terminal_size().columns, 120)
     margin = max(map(len, catalog)) + 2
+    alias_margin = max((len(alias) for name in catalog for alias in catalog[name].aliases), default=0) + 2
     lines = []
-    for family in (*FAMILIES.values(), YOURS):
-        for name in [name for name in catalog if catalog[name].family == family]:
+    for intent in (*INTENTS, USER_INTENT):
+        names = [name for name in catalog if catalog[name].intent == intent]
+        if names:
+            lines += ["", click.style(intent.capitalize(), bold=True)]
+        for name in names:
             query = catalog[name]
-            if click.style(family, bold=True) not in lines:
-                lines += ["", click.style(family, bold=True)]
-            summary = textwrap.wrap(query.summary, max(width - margin, 20))
-            options = textwrap.wrap(_parameters(query), max(width - margin, 20), break_on_hyphens=False)
-            told = [*summary, *(click.style(line, dim=True) for line in options)]
-            lines += [f"{name if number == 0 else '':{margin}}{line}" for number, line in enumerate(told)]
-    return "\n".join([*lines[1:], "", "provml ask QUESTION --help tells more of one."])
+            alias = click.style(f"{', '.join(query.aliases):{alias_margin}}", dim=True)
+            summary = textwrap.shorten(query.summary, max(width - margin - alias_margin, 20), placeholder="…")
+            lines.append(f"{name:{margin}}{alias}{summary}")
+    return "\n".join([*lines[1:], "", "Run `provml ask QUESTION --help` for its parameters."])
 
 
 COMMANDS = (ask,)

@@ -1,4 +1,4 @@
-"""The command demo: trainings for real, recorded, validated and asked."""
+"""demo: real trainings, recorded, validated and queried."""
 
 from __future__ import annotations
 
@@ -10,70 +10,70 @@ from pathlib import Path
 
 import click
 
-from provml.cli.door import with_home
-from provml.errors import BrokenFile
-from provml.resources import default_home
+from provml.cli.options import home_option
+from provml.errors import FileFormatError
+from provml.paths import default_home
 
-ROOMY = 80
-"""On a terminal with fewer columns, the bar and the answers are made to fit."""
+NARROW_COLUMNS = 80
+"""On a narrower terminal, the progress bar and the answers are shortened to fit."""
 FRAMEWORKS = ("keras", "torch", "sklearn")
 
 
-@click.command()
+@click.command(short_help="Record six small trainings and ask questions.")
 @click.option("--framework", type=click.Choice(FRAMEWORKS), help="Train with this framework instead of plain Python.")
-@with_home
+@home_option
 def demo(framework: str | None, home: Path | None) -> None:
-    """Train a small network in several settings, and ask what happened.
+    """Record six small trainings and ask the questions of the DNNProv paper.
 
-    Six real trainings are recorded (one of them fails), validated, and asked the eight questions of the DNNProv paper.
-    Nothing but provml is needed; run again, it adds to what is there.
+    The trainings are real, and one of them fails. They are recorded, validated, and queried with the eight questions of
+    the paper. Only provml is needed. Each call adds six runs to the home.
     """
-    from provml.demo import framework as frameworks
-    from provml.demo import tour, trial
+    from provml.demo import frameworks, report, settings
 
     folder = (home or default_home()).absolute()
-    model, train, besides = frameworks.way(framework)
-    _try_to_write(folder)
+    model, train, parameters = frameworks.choose(framework)
+    _check_writable(folder)
     new: list[str] = []
-    share = trial.EPOCHS + 1
+    share = settings.EPOCHS + 1
     columns = shutil.get_terminal_size().columns
-    is_narrow = columns < ROOMY
+    is_narrow = columns < NARROW_COLUMNS
     with click.progressbar(
-        length=share * len(trial.TRIALS),
+        length=share * len(settings.SETTINGS),
         label="training",
         file=sys.stderr,
-        item_show_func=_shown,
-        width=0 if is_narrow else 36,  # 0: as wide as the terminal leaves room for
+        item_show_func=_setting_name,
+        width=0 if is_narrow else 36,  # 0: the full width of the terminal
         show_eta=not is_narrow,
     ) as bar:
-        for number, setting in enumerate(trial.TRIALS, start=1):
+        for number, setting in enumerate(settings.SETTINGS, start=1):
             try:
                 for run in train(setting, folder):
                     if run not in new:
                         new.append(run)
                     bar.update(1, setting.name)
-            except trial.Hopeless:
-                pass  # the run is recorded as FAILED with this error, which is what it is here for
+            except settings.TrainingDiverged:
+                pass  # this setting fails on purpose: its run is recorded as FAILED
             bar.update(number * share - bar.pos, setting.name)
     option = f" --home {shlex.quote(str(home))}" if home else ""
     width = columns if sys.stdout.isatty() else None
-    holds = tour.show(folder, model, new, click.echo, besides=besides, option=option, width=width)
+    holds = report.show(folder, model, new, click.echo, parameters=parameters, home_option=option, width=width)
     if not holds:
         sys.exit(1)
 
 
-def _try_to_write(folder: Path) -> None:
-    """A home that nothing can be written to is told at once: what is trained is kept there, recorded or not."""
+def _check_writable(folder: Path) -> None:
+    """Fail before the trainings start if the home is not writable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        reason = f"nothing can be written there ({(error.strerror or str(error)).lower()})"
-        raise BrokenFile(reason, "Name another folder with --home or PROVML_HOME.", file=str(folder)) from error
+        reason = f"the directory is not writable ({(error.strerror or str(error)).lower()})"
+        advice = "Choose another home with --home or PROVML_HOME."
+        raise FileFormatError(reason, advice, file=str(folder)) from error
 
 
-def _shown(name: str | None) -> str:
+def _setting_name(name: str | None) -> str:
     return name or ""
 
 

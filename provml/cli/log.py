@@ -1,4 +1,4 @@
-"""The log of a run: its events as they come."""
+"""log: print the events of a run, also while it is running."""
 
 from __future__ import annotations
 
@@ -16,66 +16,71 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provml.cli.door import existing, with_form, with_home, with_run
+from provml.cli.options import format_option, home_option, require_home, run_argument
 
 if TYPE_CHECKING:
-    from provml import event
-    from provml.cli.glance import Glance, Tail
-    from provml.cli.narration import Narrator
+    from provml.cli.event_lines import EventFormatter
+    from provml.cli.run_tail import JournalTail, RunTail
+    from provml.journal.events import AnyEvent
 
-PAUSE = 0.2
-"""Seconds between two looks at journals that are followed."""
+POLL_SECONDS = 0.2
+"""Pause between two reads of journals that are followed."""
 
-GONE = {"KILLED": "its process is gone and told no end", "LOST": "its writer shows no sign of life and told no end"}
-COLUMNS = ["time", "writer", "event", "at", "told"]
+EXPLANATIONS = {
+    "KILLED": "the process no longer exists and recorded no end",
+    "LOST": "the writer shows no sign of life and recorded no end",
+}
+COLUMNS = ["time", "writer", "event", "at", "text"]
 
 
 class Log:
-    """The journals of a run as lines: short ones for people, whole events for programs."""
+    """The events of a run as lines: short text for people, whole events for programs."""
 
-    def __init__(self, glance: Glance, form: str, *, batches: bool) -> None:
-        self.glance = glance
-        self.form = form
+    def __init__(self, tail: RunTail, fmt: str, *, batches: bool) -> None:
+        self.tail = tail
+        self.fmt = fmt
         self.batches = batches
-        self.narrators: dict[Path, Narrator] = {}
-        self._told_damage: dict[Path, int] = {}
+        self.formatters: dict[Path, EventFormatter] = {}
+        self._reported_problems: dict[Path, int] = {}
         self._day = ""
-        self._hinted = False
+        self._hint_shown = False
 
-    def new(self) -> Iterator[tuple[float, str]]:
-        """The lines since the last time, those of several writers in the order of time."""
-        tails = self.glance.look()
-        return heapq.merge(*map(self._lines, tails), key=lambda line: line[0])
+    def new_lines(self) -> Iterator[tuple[float, str]]:
+        """Yield the new lines of all writers in the order of time."""
+        return heapq.merge(*map(self._lines, self.tail.refresh()), key=lambda line: line[0])
 
-    def _lines(self, tail: Tail) -> Iterator[tuple[float, str]]:
-        from provml.cli.narration import Narrator
+    def _lines(self, journal: JournalTail) -> Iterator[tuple[float, str]]:
+        from provml.cli.event_lines import EventFormatter
 
-        narrator = self.narrators.setdefault(tail.path, Narrator(batches=self.batches or self.form != "table"))
-        for seconds, what in tail.events():
-            line = narrator.tell(what)
-            if self.form != "table":
-                line = self._record(tail, seconds, what, line)
+        formatter = self.formatters.setdefault(
+            journal.path, EventFormatter(batches=self.batches or self.fmt != "table")
+        )
+        for seconds, event in journal.events():
+            line = formatter.format(event)
+            if self.fmt != "table":
+                line = self._record(journal, seconds, event, line)
             if line:
                 yield seconds, line
 
-    def _record(self, tail: Tail, seconds: float, what: event.AnyEvent, told: str) -> str:
+    def _record(self, journal: JournalTail, seconds: float, event: AnyEvent, text: str) -> str:
         import msgspec
 
-        from provml.answer import as_json
+        from provml.answers import as_json
 
-        held = msgspec.to_builtins(what)
+        fields = msgspec.to_builtins(event)
         when = datetime.fromtimestamp(seconds, UTC).isoformat()
-        if self.form == "json":
-            return as_json({"time": when, "writer": tail.path.stem, **held}, indent=None)
+        if self.fmt == "json":
+            return as_json({"time": when, "writer": journal.path.stem, **fields}, indent=None)
         out = io.StringIO()
-        csv.writer(out, lineterminator="").writerow([when, tail.path.stem, held["e"], held.get("at", ""), told])
+        row = [when, journal.path.stem, fields["e"], fields.get("at", ""), text]
+        csv.writer(out, lineterminator="").writerow(row)
         return out.getvalue()
 
-    def put(self, lines: Iterable[tuple[float, str]]) -> None:
-        """Print lines, with the time before each where people read them, and the day where it is another."""
+    def print(self, lines: Iterable[tuple[float, str]]) -> None:
+        """Print lines; a table has the time before each line and the date where it changes."""
         for seconds, line in lines:
-            self.hint("")
-            if self.form == "table":
+            self.show_hint("")
+            if self.fmt == "table":
                 when = datetime.fromtimestamp(seconds)
                 day = f"{when:%Y-%m-%d}"
                 if self._day and day != self._day:
@@ -83,70 +88,73 @@ class Log:
                 self._day = day
                 line = f"{click.style(f'{when:%H:%M:%S}', dim=True)}  {line}"
             click.echo(line)
-        for tail in self.glance.tails:
-            told = self._told_damage.get(tail.path, 0)
-            for number, reason in tail.damaged[told:]:
-                what = f"{tail.path}:{number}: damaged line left out" if number else f"{tail.path}: left out"
-                click.echo(f"provml: {what}: {reason}", err=True)
-            self._told_damage[tail.path] = len(tail.damaged)
+        self._print_problems()
 
-    def hint(self, text: str) -> None:
-        """Show on a terminal, until the next line, what is under way."""
-        if self.form != "table" or not sys.stdout.isatty() or not (text or self._hinted):
+    def _print_problems(self) -> None:
+        for journal in self.tail.journals:
+            reported = self._reported_problems.get(journal.path, 0)
+            for number, reason in journal.problems[reported:]:
+                place = f"{journal.path}:{number}: skipped a corrupted line" if number else f"{journal.path}: skipped"
+                click.echo(f"provml: {place}: {reason}", err=True)
+            self._reported_problems[journal.path] = len(journal.problems)
+
+    def show_hint(self, text: str) -> None:
+        """Show the open sections in the last line of a terminal, until the next line is printed."""
+        if self.fmt != "table" or not sys.stdout.isatty() or not (text or self._hint_shown):
             return
         sys.stdout.write(f"\r\x1b[2K{text[: shutil.get_terminal_size().columns - 1]}")
         sys.stdout.flush()
-        self._hinted = bool(text)
+        self._hint_shown = bool(text)
 
-    def under_way(self) -> list[str]:
-        """What has begun and not ended, in the words of every writer."""
-        return [line for narrator in self.narrators.values() for line in narrator.under_way()]
+    def open_sections(self) -> list[str]:
+        """Return a line for each section that has begun and not ended."""
+        return [line for formatter in self.formatters.values() for line in formatter.open_sections()]
 
     def close(self) -> None:
-        """Tell people what was under way where no end was told, and how the run stands."""
-        main = self.glance.main
-        if self.form != "table" or main is None or main.end is not None:
+        """Print the open sections and the status of a run without a recorded end."""
+        main = self.tail.main
+        if self.fmt != "table" or main is None or main.end is not None:
             return
-        status = self.glance.status
-        last = max(tail.seen for tail in self.glance.tails)
-        ending = "under way" if status == "RUNNING" else "not ended"
-        self.put((last, f"{line}  {ending}") for line in self.under_way())
-        if status in GONE:
-            self.put([(last, f"{status}: {GONE[status]}")])
+        status = self.tail.status
+        last_seen = max(journal.last_seen for journal in self.tail.journals)
+        suffix = "running" if status == "RUNNING" else "not ended"
+        self.print((last_seen, f"{line}  {suffix}") for line in self.open_sections())
+        if status in EXPLANATIONS:
+            self.print([(last_seen, f"{status}: {EXPLANATIONS[status]}")])
 
 
 @click.command("log")
-@with_run(default="latest")
-@click.option("-f", "--follow", is_flag=True, help="Go on as the training does, until it ends.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), metavar="N", help="Only the last N lines so far.")
-@click.option("--batches", is_flag=True, help="Tell every batch too, not only epochs.")
-@with_form
-@with_home
-def log_(run: str, follow: bool, lines: int | None, batches: bool, form: str, home: Path | None) -> None:
-    """Tell what happened in a run, event by event.
+@run_argument(default="latest")
+@click.option("-f", "--follow", is_flag=True, help="Print new events until the run ends.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), metavar="N", help="Print only the last N lines.")
+@click.option("--batches", is_flag=True, help="Print every batch, not only epochs.")
+@format_option
+@home_option
+def log_command(run: str, follow: bool, lines: int | None, *, batches: bool, fmt: str, home: Path | None) -> None:
+    """Print the events of a run, also while it is running.
 
-    RUN is an id, its beginning or end, or `latest` (also if left out). The journals are read as they are, so a
-    training that goes on is told as it goes. With --format json each event is an object on a line of its own.
+    RUN is a run id, a unique prefix or suffix of it, the name of one run, or `latest` (the default). The command reads
+    the journals, not the index. With --format json each event is a JSON object on its own line.
     """
-    from provml.cli.glance import Glance
-    from provml.run import find_folder
+    from provml.cli.run_tail import RunTail
+    from provml.journal.run_files import find_run_folder
 
-    log = Log(Glance(find_folder(existing(home), run)), form, batches=batches)
+    log = Log(RunTail(find_run_folder(require_home(home), run)), fmt, batches=batches)
     try:
-        if form == "csv":
+        if fmt == "csv":
             click.echo(",".join(COLUMNS))
-        log.put(log.new() if lines is None else deque(log.new(), maxlen=lines))
+        log.print(log.new_lines() if lines is None else deque(log.new_lines(), maxlen=lines))
         while follow:
-            goes_on = log.glance.status == "RUNNING"  # asked before reading, so that the last lines are read too
-            log.put(log.new())
-            if not goes_on:
+            is_running = log.tail.status == "RUNNING"  # checked before reading, so that the last lines are read too
+            log.print(log.new_lines())
+            if not is_running:
                 break
-            log.hint("  ".join(log.under_way()))
-            time.sleep(PAUSE)
-        log.hint("")
+            log.show_hint("  ".join(log.open_sections()))
+            time.sleep(POLL_SECONDS)
+        log.show_hint("")
         log.close()
     except KeyboardInterrupt:
-        log.hint("")
+        log.show_hint("")
 
 
-COMMANDS = (log_,)
+COMMANDS = (log_command,)

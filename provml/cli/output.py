@@ -1,4 +1,4 @@
-"""How an answer leaves: in which format, drawn or written, to the terminal or to a file that is written whole."""
+"""Output of answers: format, plot, terminal or file. A file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,107 +13,150 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from provml.cli.door import Command
+from provml.cli.options import Command
+from provml.errors import plural
 
 if TYPE_CHECKING:
-    from provml.answer import Answer
+    from provml.answers import Answer
+    from provml.answers.stream import RowStream
 
-GRAPHS = ("ttl", "nt", "jsonld")
-FORMS = ("table", "json", "csv", "tsv", "sparql-json", "sparql-xml", "sparql-csv", "sparql-tsv", *GRAPHS)
-ENDINGS = {
+GRAPH_FORMATS = ("ttl", "nt", "jsonld")
+FORMATS = ("table", "json", "csv", "tsv", "sparql-json", "sparql-xml", "sparql-csv", "sparql-tsv", *GRAPH_FORMATS)
+FORMAT_BY_EXTENSION = {
     ".json": "json",
     ".csv": "csv",
     ".tsv": "tsv",
     ".srj": "sparql-json",
     ".srx": "sparql-xml",
     ".txt": "table",
-    **{f".{form}": form for form in GRAPHS},
+    **{f".{fmt}": fmt for fmt in GRAPH_FORMATS},
 }
-PICTURES = (".png", ".svg", ".pdf")
-WIDEST = 120
-"""How many columns a chart takes at most, however wide the terminal is."""
+IMAGE_EXTENSIONS = (".png", ".svg", ".pdf")
+MAX_CHART_COLUMNS = 120
+"""Maximum width of a terminal chart in characters."""
 
-LIMIT = 60.0
-"""After how many seconds a query of a user's own is ended unless they say."""
+DEFAULT_TIMEOUT_SECONDS = 60.0
+"""Time limit of a user's query."""
 
 
-def with_limits(default: str) -> Callable[[Command], Command]:
-    """The options that say how long a query may take, and whether it may call other machines."""
-    said = "End the query after so many seconds; 0 for never."
+def limit_options(default: str) -> Callable[[Command], Command]:
+    """Add the options `--timeout` and `--allow-service`."""
 
     def add(command: Command) -> Command:
-        command = click.option("--allow-service", is_flag=True, help="Let the query call other machines by SERVICE.")(
-            command
+        service = click.option("--allow-service", is_flag=True, help="Allow SERVICE, which calls other machines.")
+        timeout = click.option(
+            "--timeout",
+            type=click.FloatRange(min=0),
+            metavar="SECONDS",
+            help=f"Time limit of the query; 0 for none.  [default: {default}]",
         )
-        kind = click.FloatRange(min=0)
-        return click.option("--timeout", type=kind, metavar="SECONDS", help=f"{said}  [default: {default}]")(command)
+        return timeout(service(command))
 
     return add
 
 
-def with_output(command: Command) -> Command:
-    """The options that say how an answer leaves."""
+def output_options(command: Command) -> Command:
+    """Add the options `--format`, `--output` and `--plot`."""
     formats = (
-        "table for people (the default); json, csv, tsv for programs; W3C's sparql-json, -xml, -csv, -tsv; "
-        "ttl, nt, jsonld for the triples of CONSTRUCT and DESCRIBE."
+        "table, json, csv or tsv; W3C results as sparql-json, sparql-xml, sparql-csv or sparql-tsv; "
+        "ttl, nt or jsonld for CONSTRUCT and DESCRIBE.  [default: from the file extension, else table]"
     )
-    place = "Write to this file, whole or not at all; its ending says the format unless given."
-    drawn = f"Draw the curve; in a file that ends in {', '.join(PICTURES)}, as a picture, in .txt with characters."
+    plot = f"Draw a curve: in the terminal, or in a file with the extension {', '.join(IMAGE_EXTENSIONS)} or .txt."
+    file = click.Path(path_type=Path, dir_okay=False)
     for option in (
-        click.option("--plot", is_flag=True, help=drawn),
-        click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=place),
-        click.option("--format", "form", type=click.Choice(FORMS), metavar="FORMAT", help=formats),
+        click.option("--plot", is_flag=True, help=plot),
+        click.option("-o", "--output", type=file, metavar="FILE", help="Write to this file, completely or not at all."),
+        click.option("--format", "fmt", type=click.Choice(FORMATS), metavar="FORMAT", help=formats),
     ):
         command = option(command)
     return command
 
 
-def give(answer: Answer | bool, form: str | None, output: Path | None = None, plot: bool = False) -> None:
-    """Print or write an answer."""
+def write_answer(answer: Answer | bool, fmt: str | None, output: Path | None = None, plot: bool = False) -> None:
+    """Print an answer, or write it to a file."""
     to_file = output is not None and str(output) != "-"
-    ending = output.suffix.lower() if output is not None and to_file else ""
-    if plot and form is not None:
-        raise click.UsageError("--plot draws: give it without --format.")
-    if ending in PICTURES and not plot:
-        raise click.UsageError(f"{output} would be a picture: give --plot, or another ending.")
-    if ending and form is None and not plot and ending not in ENDINGS:
-        endings = ", ".join(ENDINGS)
-        raise click.UsageError(f"No answer ends in {ending}. Let it end in one of {endings}, or give --format.")
-    if plot and ending not in ("", ".txt", *PICTURES):
-        raise click.UsageError(f"No drawing ends in {ending}. Let it end in one of {', '.join(PICTURES)}, or .txt.")
-    if plot and isinstance(answer, bool):
-        raise click.UsageError("A yes or no cannot be drawn: ask without --plot.")
-    if plot and ending in PICTURES and not isinstance(answer, bool):
-        made = picture(answer, ending[1:])
+    extension = output.suffix.lower() if output is not None and to_file else ""
+    _check_options(answer, fmt, extension, plot)
+    if plot and extension in IMAGE_EXTENSIONS and not isinstance(answer, bool):
+        content = render_image(answer, extension[1:])
+    elif plot and not isinstance(answer, bool):
+        content = render_chart(answer, to_file).encode()
     else:
-        form = form or ENDINGS.get(ending, "table")
-        made = (chart(answer, to_file) if plot and not isinstance(answer, bool) else written(answer, form)).encode()
+        fmt = fmt or FORMAT_BY_EXTENSION.get(extension, "table")
+        content = format_answer(answer, fmt).encode()
     if output is not None and to_file:
-        with whole_file(output) as file:
-            file.write(made)
-        what = "a picture" if ending in PICTURES else "the answer" if isinstance(answer, bool) else _rows(len(answer))
-        click.echo(f"{what} in {output}", err=True)
-    elif form in (None, "table", "json", "csv", "tsv"):
-        click.echo(made.decode(), nl=False)
+        with atomic_write(output) as file:
+            file.write(content)
+        click.echo(f"Wrote {_describe(answer, extension)} to {output}", err=True)
+    elif fmt in (None, "table", "json", "csv", "tsv"):
+        click.echo(content.decode(), nl=False)
     else:
-        click.echo(made, nl=False)  # as bytes: W3C says UTF-8, whatever the terminal's encoding
+        click.echo(content, nl=False)  # bytes: W3C formats are UTF-8, whatever the terminal's encoding
 
 
-def _rows(count: int) -> str:
-    return f"{count} row{'s'[: count != 1]}"
+def print_note(note: str) -> None:
+    """Print the note of an answer, if it has one."""
+    if note:
+        click.echo(f"provml: {note}", err=True)
 
 
-def written(answer: Answer | bool, form: str) -> str:
-    """An answer in one of the formats, with its last line ended."""
-    from provml.answer.form import truth_as_sparql
+def stream_format(fmt: str | None, output: Path | None, plot: bool) -> str | None:
+    """Return the format in which rows can be written to a file one by one, or None if they have to be collected."""
+    from provml.answers.stream import STREAM_FORMATS
 
-    kind, _, sparql = form.partition("-")
-    if form in GRAPHS:
+    if plot or output is None or str(output) == "-":
+        return None
+    chosen = fmt or FORMAT_BY_EXTENSION.get(output.suffix.lower(), "")
+    return chosen if chosen in STREAM_FORMATS else None
+
+
+def write_stream(stream: RowStream, fmt: str, output: Path) -> None:
+    """Write the rows of a query to a file while they are computed."""
+    if fmt in GRAPH_FORMATS and not stream.is_graph:
+        raise _not_triples(fmt)
+    with stream, atomic_write(output) as file:
+        count = stream.write(file, fmt)
+    click.echo(f"Wrote {plural(count, 'row')} to {output}", err=True)
+
+
+def _not_triples(fmt: str) -> click.UsageError:
+    return click.UsageError(f"{fmt} is a format for triples. Use it with CONSTRUCT or DESCRIBE.")
+
+
+def _check_options(answer: Answer | bool, fmt: str | None, extension: str, plot: bool) -> None:
+    """Raise UsageError if format, file extension and `--plot` do not go together."""
+    if plot and fmt is not None:
+        raise click.UsageError("--plot and --format exclude each other.")
+    if plot and isinstance(answer, bool):
+        raise click.UsageError("A yes or no answer cannot be plotted. Omit --plot.")
+    if plot and extension not in ("", ".txt", *IMAGE_EXTENSIONS):
+        raise click.UsageError(
+            f"Unknown extension '{extension}' for a plot. Use {', '.join(IMAGE_EXTENSIONS)} or .txt."
+        )
+    if extension in IMAGE_EXTENSIONS and not plot:
+        raise click.UsageError(f"'{extension}' is the extension of an image. Add --plot, or use another extension.")
+    if extension and fmt is None and not plot and extension not in FORMAT_BY_EXTENSION:
+        extensions = ", ".join(FORMAT_BY_EXTENSION)
+        raise click.UsageError(f"Unknown extension '{extension}'. Use {extensions}, or pass --format.")
+
+
+def _describe(answer: Answer | bool, extension: str) -> str:
+    if extension in IMAGE_EXTENSIONS:
+        return "a plot"
+    return "the answer" if isinstance(answer, bool) else plural(len(answer), "row")
+
+
+def format_answer(answer: Answer | bool, fmt: str) -> str:
+    """Return an answer as text in a format, with a final newline."""
+    from provml.answers.formats import boolean_as_sparql
+
+    kind, _, sparql = fmt.partition("-")
+    if fmt in GRAPH_FORMATS:
         if isinstance(answer, bool) or not answer.is_graph:
-            raise click.UsageError(f"{form} is for triples, and these are none: ask by CONSTRUCT or DESCRIBE.")
-        return answer.to_rdf(form)
+            raise _not_triples(fmt)
+        return answer.to_rdf(fmt)
     if isinstance(answer, bool):
-        return truth_as_sparql(answer, sparql or "csv")
+        return boolean_as_sparql(answer, sparql or "csv")
     if sparql:
         return answer.to_sparql(sparql)
     if kind == "json":
@@ -123,44 +166,45 @@ def written(answer: Answer | bool, form: str) -> str:
     return f"{answer}\n" if answer.rows else "No rows.\n"
 
 
-def chart(answer: Answer, to_file: bool = False) -> str:
-    """The curves of an answer drawn for the terminal, with what its encoding has."""
+def render_chart(answer: Answer, to_file: bool = False) -> str:
+    """Draw the curves of an answer with the characters that the terminal can show."""
     if not answer.rows:
         return "No rows.\n"
-    width = min(shutil.get_terminal_size().columns, WIDEST)
-    return answer.chart(width, ascii=not to_file and not _can_draw(sys.stdout)) + "\n"
+    width = min(shutil.get_terminal_size().columns, MAX_CHART_COLUMNS)
+    return answer.chart(width, ascii=not to_file and not can_encode("⣿┤│└─", sys.stdout)) + "\n"
 
 
-def _can_draw(stream: Any) -> bool:
+def can_encode(characters: str, stream: Any) -> bool:
+    """Return whether a stream can show some characters."""
     try:
-        "⣿┤│└─".encode(getattr(stream, "encoding", None) or "ascii")
+        characters.encode(getattr(stream, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
         return False
     return True
 
 
-def picture(answer: Answer, form: str) -> bytes:
-    """The curves of an answer drawn by matplotlib, as a file."""
+def render_image(answer: Answer, fmt: str) -> bytes:
+    """Draw the curves of an answer with matplotlib and return the image file."""
     import io
 
-    from provml.errors import MissingPart
+    from provml.errors import MissingDependency
 
     curves = answer.curves()
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingPart("matplotlib", "plot") from None
-    from provml.answer.curve import draw
+        raise MissingDependency("matplotlib", "plot") from None
+    from provml.answers.plot import draw
 
-    figure, out = Figure(layout="constrained"), io.BytesIO()
+    figure, buffer = Figure(layout="constrained"), io.BytesIO()
     draw(curves, figure.subplots())
-    figure.savefig(out, format=form, dpi=150, bbox_inches="tight")
-    return out.getvalue()
+    figure.savefig(buffer, format=fmt, dpi=150, bbox_inches="tight")
+    return buffer.getvalue()
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes its place when all is written, or not at all; a device or a pipe is written to."""
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+    """Open a temporary file that replaces `path` on success. A device or a pipe is written to directly."""
     path = path.resolve()
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
@@ -168,16 +212,16 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         return
     folder = path.parent
     if not folder.is_dir():
-        raise click.UsageError(f"There is no folder {folder}. Make it first, or write elsewhere.")
-    number, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".part", dir=folder)
+        raise click.UsageError(f"No directory {folder}. Create it, or write to another path.")
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".part", dir=folder)
     try:
-        with os.fdopen(number, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""validate: a run, all runs or a file, held to shapes, to PROV-CONSTRAINTS and to the ontology."""
+"""validate: check a run, all runs or a file against shapes, PROV-CONSTRAINTS and the ontology."""
 
 from __future__ import annotations
 
@@ -11,58 +11,69 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provml.cli.door import opened, run_ids, with_home
-from provml.cli.output import whole_file
+from provml.cli.options import complete_run, home_option, open_store
+from provml.cli.output import atomic_write
 
 if TYPE_CHECKING:
     from provml.validation import Report
-    from provml.validation.report import Progress
+    from provml.validation.engine import EngineName
+    from provml.validation.report import ProgressCallback
 
-FORMS = ("text", "markdown", "json", "turtle", "html")
-ENDINGS = {".md": "markdown", ".json": "json", ".ttl": "turtle", ".html": "html"}
-DATA = (".ttl", ".trig", ".nt", ".nq", ".n3", ".rdf", ".owl", ".xml", ".jsonld")
+FORMATS = ("text", "markdown", "json", "turtle", "html")
+FORMAT_BY_EXTENSION = {".md": "markdown", ".json": "json", ".ttl": "turtle", ".html": "html"}
+RDF_EXTENSIONS = (".ttl", ".trig", ".nt", ".nq", ".n3", ".rdf", ".owl", ".xml", ".jsonld")
 
-LONG = 1.0
-"""After how many seconds a bar is shown."""
+PROGRESS_AFTER_SECONDS = 1.0
+"""A validation that takes longer shows a progress bar."""
 
 
-@click.command()
-@click.argument("what", required=False, metavar="[RUN|FILE]", shell_complete=run_ids)
-@click.option("--all", "whole", is_flag=True, help="All runs of the home and all that was added.")
+@click.command(short_help="Validate a run, all runs, or an RDF file.")
+@click.argument("target", required=False, metavar="[RUN|FILE]", shell_complete=complete_run)
+@click.option("--all", "all_runs", is_flag=True, help="Check all runs and all loaded graphs.")
 @click.option(
     "--shapes",
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="More shapes: a folder or a file. Yours in PROVML_SHAPES and in the folder shapes of a home count anyway.",
+    help="More shapes: a directory or a file. Shapes in $PROVML_SHAPES and in the directory `shapes` of a home are "
+    "always used.",
 )
-@click.option("--constraints", is_flag=True, help="Hold it to W3C PROV-CONSTRAINTS, for any PROV document.")
-@click.option("--owl", is_flag=True, help="Ask HermiT whether it is consistent with the ontology, without its batches.")
+@click.option("--constraints", is_flag=True, help="Check W3C PROV-CONSTRAINTS, for any PROV document.")
+@click.option("--owl", is_flag=True, help="Check the consistency with the ontology by HermiT, without batches.")
 @click.option(
     "--engine",
-    type=click.Choice(["compiled", "reference"]),
-    default="compiled",
-    help="SHACL compiled to SPARQL (the default), or pySHACL.",
+    type=click.Choice(["sparql", "pyshacl"]),
+    default="sparql",
+    show_default=True,
+    help="SHACL engine: SHACL compiled to SPARQL, or pySHACL.",
 )
 @click.option(
-    "--format", "form", type=click.Choice(FORMS), help="By the ending of the output, else text, unless given."
+    "--format",
+    "fmt",
+    type=click.Choice(FORMATS),
+    help="Format of the report.  [default: from the file extension, else text]",
 )
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where to write the report."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the report to this file.",
 )
-@with_home
+@home_option
 def validate(
-    what: str | None,
-    whole: bool,
+    target: str | None,
+    *,
+    all_runs: bool,
     shapes: tuple[Path, ...],
     constraints: bool,
     owl: bool,
-    engine: str,
-    form: str | None,
+    engine: EngineName,
+    fmt: str | None,
     output: Path | None,
     home: Path | None,
 ) -> None:
-    """Say whether what is recorded holds: a run (the latest if left out), all runs, or any RDF file.
+    """Validate a run (by default the latest), all runs, or an RDF file.
 
     \b
     provml validate
@@ -70,149 +81,150 @@ def validate(
     provml validate --constraints any-prov-document.trig
     provml validate --all --format json
 
-    It is held to provml's shapes and yours. --constraints and --owl hold it to these instead; given together with each
-    other or with --shapes, to all that are named. The command ends with 1 if a promise is broken; what is only a
-    warning or an info is told and breaks nothing.
+    By default the shapes of provml and your own are checked. --constraints and --owl replace them; combined with each
+    other or with --shapes, all of them are checked. The exit code is 1 if a constraint is violated; warnings and infos
+    are reported and do not count as violations. To check the journal files for corruption, use `provml verify`.
     """
-    if whole and what is not None:
-        raise click.UsageError("Name a run or a file, or give --all, not both.")
-    if whole and owl:
-        raise click.UsageError("--owl is for a run or a file: a reasoner cannot hold all runs. Name one.")
-    chosen = _Chosen(shapes, engine, constraints, owl, shacl=bool(shapes) or not (constraints or owl))
-    with _bar() as progress:
-        if what is not None and _is_file(what):
-            report = chosen.of_file(Path(what), home, progress)
+    if all_runs and target is not None:
+        raise click.UsageError("Pass a run, a file or --all, not several of them.")
+    if all_runs and owl:
+        raise click.UsageError("--owl checks one run or one file: all runs are too much for a reasoner. Pass a run.")
+    checks = _Checks(shapes, engine, constraints, owl, shacl=bool(shapes) or not (constraints or owl))
+    with progress_bar() as progress:
+        if target is not None and _is_file(target):
+            report = checks.of_file(Path(target), home, progress)
         else:
-            report = chosen.of_store(None if whole else what or "latest", home, progress)
-    _put(report, form, output)
+            report = checks.of_store(None if all_runs else target or "latest", home, progress)
+    _write_report(report, fmt, output)
     if not report:
         sys.exit(1)
 
 
-class _Chosen:
-    """Which checks were asked for."""
+class _Checks:
+    """The checks that the options select."""
 
-    def __init__(self, shapes: tuple[Path, ...], engine: str, constraints: bool, owl: bool, *, shacl: bool) -> None:
+    def __init__(
+        self, shapes: tuple[Path, ...], engine: EngineName, constraints: bool, owl: bool, *, shacl: bool
+    ) -> None:
         self.shapes = shapes
         self.engine = engine
         self.constraints = constraints
         self.owl = owl
         self.shacl = shacl
 
-    def of_store(self, run: str | None, home: Path | None, progress: Progress | None) -> Report:
-        from provml.store.checking import check, graph
+    def of_store(self, run: str | None, home: Path | None, progress: ProgressCallback | None) -> Report:
+        from provml.store.validate import labelled_graph, validate_runs
 
-        with opened(home) as store:
+        with open_store(home) as store:
             parts = []
             if self.shacl:
-                parts.append(check(store, run, self.shapes, engine=self.engine, progress=progress))
+                parts.append(validate_runs(store, run, self.shapes, engine=self.engine, progress=progress))
             if self.constraints or self.owl:
-                name, held = graph(store, run)
-                parts += self._more(held, name, progress)
-        return _joined(parts)
+                name, data = labelled_graph(store, run)
+                parts += self._other_checks(data, name, progress)
+        return _combine(parts)
 
-    def of_file(self, path: Path, home: Path | None, progress: Progress | None) -> Report:
-        from provml.resources import default_home
+    def of_file(self, path: Path, home: Path | None, progress: ProgressCallback | None) -> Report:
+        from provml.paths import default_home
         from provml.validation import validate
-        from provml.validation.engine import user_shapes
-        from provml.validation.reference import own_shapes
+        from provml.validation.shape_files import builtin_shapes, user_shapes
 
         parts = []
         if self.shacl:
-            files = [*own_shapes(), *user_shapes(home or default_home()), *self.shapes]
-            parts.append(validate(path, files, engine=self.engine, what=str(path), progress=progress))
-        return _joined([*parts, *self._more(path, str(path), progress)])
+            files = [*builtin_shapes(), *user_shapes(home or default_home()), *self.shapes]
+            parts.append(validate(path, files, engine=self.engine, label=str(path), progress=progress))
+        return _combine([*parts, *self._other_checks(path, str(path), progress)])
 
-    def _more(self, held: Any, name: str, progress: Progress | None) -> list[Report]:
+    def _other_checks(self, data: Any, name: str, progress: ProgressCallback | None) -> list[Report]:
         parts = []
         if self.constraints:
-            parts.append(_by_constraints(held, name))
+            parts.append(_check_prov_constraints(data, name))
         if self.owl:
             from provml.validation import owl
 
-            parts.append(owl.check(held, what=name, progress=progress))
+            parts.append(owl.check(data, label=name, progress=progress))
         return parts
 
 
-def _by_constraints(held: Any, name: str) -> Report:
+def _check_prov_constraints(data: Any, name: str) -> Report:
     from dataclasses import replace
     from itertools import count
 
     import pyoxigraph as ox
 
-    from provml.validation import Checked
-    from provml.validation.constraints import CONSTRAINTS, check
-    from provml.validation.loading import quads
+    from provml.validation import ValidationScope
+    from provml.validation.inputs import quads
+    from provml.validation.prov_constraints import CONSTRAINTS, check
 
-    # The named graphs of a file are bundles; of those of a store, one is our ontology.
-    is_store = isinstance(held, ox.Store)
-    given = held.quads_for_pattern(None, None, None, ox.DefaultGraph()) if is_store else quads(held)
-    size = count()
-    verdict = check(quad for quad, _ in zip(given, size, strict=False))  # counted as they pass: there may be millions
-    checked = Checked(name, next(size), len(CONSTRAINTS), "PROV-CONSTRAINTS", rules="constraint")
-    return replace(verdict.to_report(), checked=checked)
+    # The named graphs of a file are bundles, but one of the graphs of a store is the ontology.
+    is_store = isinstance(data, ox.Store)
+    all_quads = data.quads_for_pattern(None, None, None, ox.DefaultGraph()) if is_store else quads(data)
+    counter = count()
+    verdict = check(quad for quad, _ in zip(all_quads, counter, strict=False))  # counted while streaming
+    scope = ValidationScope(name, next(counter), len(CONSTRAINTS), "PROV-CONSTRAINTS", rule_kind="constraint")
+    return replace(verdict.to_report(), scope=scope)
 
 
-def _joined(parts: list[Report]) -> Report:
+def _combine(parts: list[Report]) -> Report:
     first, *rest = parts
-    for one in rest:
-        first = first + one
+    for report in rest:
+        first = first + report
     return first
 
 
-def _is_file(what: str) -> bool:
-    """Whether a word means a file: there is one, or its ending is that of RDF."""
-    path = Path(what)
-    return path.is_file() or path.suffix.lower() in DATA or "/" in what
+def _is_file(target: str) -> bool:
+    """Return whether an argument is a file: it exists, or has the extension of RDF or a slash."""
+    path = Path(target)
+    return path.is_file() or path.suffix.lower() in RDF_EXTENSIONS or "/" in target
 
 
 @contextlib.contextmanager
-def _bar() -> Iterator[Progress | None]:
-    """What to tell of shapes as they are checked: a bar, only on a terminal and only where it takes long."""
+def progress_bar() -> Iterator[ProgressCallback | None]:
+    """Yield a callback that shows progress: only on a terminal, and only for long validations."""
     if not sys.stderr.isatty():
         yield None
         return
-    with contextlib.ExitStack() as shown:
-        began: list[float] = []
+    with contextlib.ExitStack() as stack:
+        times: list[float] = []
         bars: list[Any] = []
 
-        def tell(done: int, total: int, name: str) -> None:
-            began.append(time.monotonic())
-            if not bars and done < total and began[-1] - began[0] > LONG:
-                made = click.progressbar(length=total, label="validating", file=sys.stderr, show_pos=True)
-                bars.append(shown.enter_context(made))
+        def update(done: int, total: int, name: str) -> None:
+            times.append(time.monotonic())
+            if not bars and done < total and times[-1] - times[0] > PROGRESS_AFTER_SECONDS:
+                bar = click.progressbar(length=total, label="validating", file=sys.stderr, show_pos=True)
+                bars.append(stack.enter_context(bar))
             for bar in bars:
                 bar.length = total
                 bar.update(done - bar.pos)
 
-        yield tell
+        yield update
 
 
-def _put(report: Report, form: str | None, output: Path | None) -> None:
+def _write_report(report: Report, fmt: str | None, output: Path | None) -> None:
     to_file = output is not None and str(output) != "-"
-    ending = output.suffix.lower() if output is not None else ""
-    if to_file and form is None and ending not in (*ENDINGS, "", ".txt"):
-        known = ", ".join((*ENDINGS, ".txt"))
-        raise click.UsageError(f"No report ends in {ending}. Let it end in one of {known}, or give --format.")
-    text = _written(report, form or (ENDINGS.get(ending, "text") if to_file else "text"))
+    extension = output.suffix.lower() if output is not None else ""
+    if to_file and fmt is None and extension not in (*FORMAT_BY_EXTENSION, "", ".txt"):
+        extensions = ", ".join((*FORMAT_BY_EXTENSION, ".txt"))
+        raise click.UsageError(f"Unknown extension '{extension}'. Use {extensions}, or pass --format.")
+    text = _format_report(report, fmt or (FORMAT_BY_EXTENSION.get(extension, "text") if to_file else "text"))
     if output is None or not to_file:
         click.echo(text)
         return
-    with whole_file(output) as file:
+    with atomic_write(output) as file:
         file.write(f"{text}\n".encode())
-    click.echo(f"{report.summary}: see {output}", err=True)
+    click.echo(f"{report.summary}. Wrote the report to {output}", err=True)
 
 
-def _written(report: Report, form: str) -> str:
-    if form == "markdown":
+def _format_report(report: Report, fmt: str) -> str:
+    if fmt == "markdown":
         return report.to_markdown().rstrip("\n")
-    if form == "json":
+    if fmt == "json":
         return report.to_json()
-    if form == "turtle":
+    if fmt == "turtle":
         return report.to_rdf().rstrip("\n")
-    if form == "html":
+    if fmt == "html":
         return report.to_html()
-    return f"{report}\nchecked {report.checked}" if report.checked is not None else str(report)
+    return f"{report}\nchecked {report.scope}" if report.scope is not None else str(report)
 
 
 COMMANDS = (validate,)

@@ -1,1 +1,1 @@
-"""The calls of the systems that came before, on the recorder: a script of theirs records here by another import."""
+"""The APIs of earlier systems on top of provml: their scripts record into provml after a change of an import."""

@@ -1,4 +1,4 @@
-"""Python names for terms: what a class, a field or an individual is called in the module made of it."""
+"""Python names of classes, fields and individuals."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 from collections.abc import Container
 from unicodedata import normalize
 
-from provml.things import Thing
+from provml.model.thing import Thing
 
-# Names that a generated module uses for itself, and Python's own, written down because `dir(builtins)` differs between
-# versions and inside notebooks.
+# Names that a generated module uses itself, and Python's builtins. The builtins are listed because `dir(builtins)`
+# differs between versions and in notebooks.
 _IN_MODULES = """
-    Any BoolLike ClassVar Decimal Field FloatLike IRI IntLike Iterable Kept Literal Mapping OneOf PurePath Scalar
-    TYPE_CHECKING Text Thing annotations
-    _RENAMED date datetime time timedelta renamed prov mls provlake provml dl
+    Any BoolLike ClassVar Decimal Field FloatLike IRI IntLike Iterable Literal Mapping OneOf PurePath Scalar
+    ScalarLike TYPE_CHECKING Text Thing annotations
+    _RENAMED date datetime time timedelta resolve_renamed prov mls provlake provml dl
 """
 
 _BUILTINS = """
@@ -35,17 +35,17 @@ _BUILTINS = """
 """
 
 RESERVED = frozenset([*_IN_MODULES.split(), *_BUILTINS.split(), *keyword.kwlist, *keyword.softkwlist])
-"""Names that a class, a field or an individual cannot have."""
-TAKEN_BY_THING = frozenset({"self", "also", "values", *Thing.FIELDS, *dir(Thing)})
+"""Names that no class, field or individual can have."""
+TAKEN_BY_THING = frozenset({"self", "extra", "values", *Thing.FIELDS, *dir(Thing)})
 
-_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def identifier(text: str) -> str:
-    """Text as a Python identifier, in the form to which Python itself brings names.
+    """Return a text as a Python identifier, normalised as Python normalises names.
 
-    What cannot stand in one becomes `_`, a leading digit gets one before it, and of several leading ones a single one
-    stays (two would mean something to Python).
+    A character that is not allowed becomes `_`, a leading digit gets a `_` before it, and several leading `_` become
+    one (two would make the name private).
     """
     name = "".join(c if f"_{c}".isidentifier() else "_" for c in normalize("NFKC", text))
     name = re.sub(r"^_+", "_", name)
@@ -53,22 +53,22 @@ def identifier(text: str) -> str:
 
 
 def class_name(local: str, taken: Container[str] = ()) -> str:
-    """A class keeps its local name; one that Python, the module or another class needs gets a trailing `_`."""
-    return _free(identifier(local), RESERVED, taken)
+    """Return the local name; a name that Python, the module or another class uses gets a trailing `_`."""
+    return _untaken(identifier(local), RESERVED, taken)
 
 
 def field_name(local: str, taken: Container[str] = ()) -> str:
-    """A property's local name in snake case: wasGeneratedBy becomes was_generated_by, class becomes class_."""
-    return _free(identifier(_HUMPS.sub("_", identifier(local)).lower()), RESERVED, TAKEN_BY_THING, taken)
+    """Return the local name of a property in snake case: wasGeneratedBy as was_generated_by, class as class_."""
+    return _untaken(identifier(_WORD_STARTS.sub("_", identifier(local)).lower()), RESERVED, TAKEN_BY_THING, taken)
 
 
 def constant_name(local: str, taken: Container[str] = ()) -> str:
-    """An individual's local name in capitals: RawRole becomes RAW_ROLE."""
-    return _free(identifier(_HUMPS.sub("_", identifier(local)).upper()), RESERVED, taken)
+    """Return the local name of an individual in capitals: RawRole as RAW_ROLE."""
+    return _untaken(identifier(_WORD_STARTS.sub("_", identifier(local)).upper()), RESERVED, taken)
 
 
-def _free(name: str, *taken: Container[str]) -> str:
-    """The name, with as many trailing `_` as it takes to be nobody else's."""
+def _untaken(name: str, *taken: Container[str]) -> str:
+    """Return the name with trailing `_` until it is not taken."""
     while any(name in names for names in taken):
         name = f"{name}_"
     return name

@@ -1,8 +1,8 @@
-"""An ontology as the compiler sees it: classes, properties and individuals, with all that follows from them worked out.
+"""The compiler's model of an ontology: classes, properties and individuals, with everything inferred from the axioms.
 
-Subclass and sub-property reasoning happens before things are written, once: what a node is written with at run time is
-a table. Sources come in two sorts: those being compiled, and those compiled elsewhere that they build on. What a
-compiled source says of a term that lives elsewhere cannot change the module there; it becomes a note.
+Subclass and sub-property reasoning happens here, once, so that nodes are written from a table at run time. There are
+two kinds of sources: those being compiled, and those that were compiled before and that the others build on. Statements
+of a compiled source about a term of another module cannot change that module; they become notes.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 
 import pyoxigraph as ox
 
-from provml.compiler.datarange import ANY_SCALAR, DataRange
-from provml.compiler.expression import ANYTHING, Restriction, union
-from provml.compiler.source import OWL, RDF, Node, Source, split
+from provml.compiler.class_expressions import ANYTHING, Restriction, union
+from provml.compiler.data_ranges import ANY_SCALAR, DataRange
+from provml.compiler.sources import Node, Source, split
+from provml.rdf.namespaces import OWL, RDF
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ufffe\uffff]")
 
 
 @dataclass
 class Term:
-    """What every term has."""
+    """The common part of classes, properties and individuals."""
 
     iri: str
     name: str
@@ -35,12 +36,12 @@ class Term:
 
 @dataclass
 class FieldSpec:
-    """A property as one class takes it."""
+    """A property as a field of one class."""
 
     prop: PropertyTerm
-    one: bool
-    least: int
-    most: int | None
+    single: bool
+    min_count: int
+    max_count: int | None
     ranges: tuple[frozenset[str], ...]
     data: DataRange
     required: bool
@@ -51,21 +52,23 @@ class FieldSpec:
 
     @property
     def upper(self) -> int | None:
-        """How many values there may be."""
-        return 1 if self.one else self.most
+        """Maximum number of values; None if it is unlimited."""
+        return 1 if self.single else self.max_count
 
     @property
-    def impossible(self) -> bool:
-        """Whether more values are asked for than there may be."""
-        return self.upper is not None and self.least > self.upper
+    def is_impossible(self) -> bool:
+        """Whether the minimum number of values exceeds the maximum."""
+        return self.upper is not None and self.min_count > self.upper
 
 
 @dataclass
 class ClassTerm(Term):
-    """A class: its place in the tree, the types its nodes are written with, and its fields."""
+    """A class: its superclasses, the types that its nodes are written with, and its fields."""
 
     parents: tuple[str, ...] = ()
     ancestors: frozenset[str] = frozenset()
+    bases: tuple[str, ...] = ()
+    """The superclasses that the Python class names."""
     types: tuple[str, ...] = ()
     equivalents: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
@@ -73,16 +76,19 @@ class ClassTerm(Term):
     matches: tuple[str, ...] = ()
     side: str | None = None
     stated: tuple[Restriction, ...] = ()
+    """Restrictions stated on the class itself."""
     restrictions: tuple[Restriction, ...] = ()
+    """Restrictions stated on the class or inherited."""
     fields: dict[str, FieldSpec] = field(default_factory=dict)
     own: tuple[str, ...] = ()
+    """Names of the fields that the Python class states itself."""
     inherited: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """The classes above that state its other fields, nearest first, and which."""
+    """Superclasses that state the other fields, nearest first, with the names of those fields."""
 
 
 @dataclass
 class PropertyTerm(Term):
-    """A property: who may have it, what it takes, and which statements follow from it."""
+    """A property: its domain and range, and the properties that are written with it."""
 
     is_object: bool = True
     domains: tuple[frozenset[str], ...] = ()
@@ -90,22 +96,23 @@ class PropertyTerm(Term):
     data: DataRange = ANY_SCALAR
     functional: bool = False
     parents: tuple[str, ...] = ()
-    above: tuple[str, ...] = ()
-    supers: tuple[str, ...] = ()
+    ancestors: tuple[str, ...] = ()
+    super_properties: tuple[str, ...] = ()
+    """The super-properties that are written with each statement of the property."""
     inverse: str | None = None
-    stop: bool = False
+    is_closure_stop: bool = False
 
 
 @dataclass
 class Individual(Term):
-    """A named individual and the class that it belongs to."""
+    """A named individual and its class."""
 
     class_iri: str = ""
 
 
 @dataclass(frozen=True)
 class Note:
-    """Something that the classes cannot express, and what they do instead."""
+    """An axiom that the Python classes cannot express."""
 
     source: Source
     line: int | None
@@ -116,92 +123,100 @@ class Note:
 
 
 class Schema:
-    """Everything that the generators need to know; `modules` says in which module the terms of a source live."""
+    """The input of all generators; `modules` maps each source to the Python module of its terms."""
 
     def __init__(self, targets: list[Source], imported: list[Source], modules: Mapping[Source, str]) -> None:
         self.targets = targets
         self.sources = [*imported, *targets]
         self.modules = modules
         self.notes: list[Note] = []
-        self.said: dict[Node, dict[str, list[Node]]] = {}
+        self.statements: dict[Node, dict[str, list[Node]]] = {}
         for source in self.sources:
             for subject, predicate, node in source.triples:
-                held = self.said.setdefault(subject, {}).setdefault(predicate, [])
-                if node not in held:
-                    held.append(node)
+                objects = self.statements.setdefault(subject, {}).setdefault(predicate, [])
+                if node not in objects:
+                    objects.append(node)
         self.classes: dict[str, ClassTerm] = {}
         self.properties: dict[str, PropertyTerm] = {}
         self.individuals: dict[str, Individual] = {}
         self.canonical: dict[str, str] = {}
+        """For each class the class that represents it: itself, or an equivalent one."""
 
-    # ---- looking things up
+    # ---- look up statements
 
     def texts(self, iri: str, *predicates: str) -> list[str]:
-        """The literals of some annotations: English first, then by the order of the predicates, then by the alphabet.
+        """Return the literals of annotations: English first, then in the order of the predicates, then sorted.
 
-        Line ends are brought to one form, and control characters, which neither Python nor XML allows, are left out.
+        Line endings are normalised, and control characters, which neither Python nor XML allows, are removed.
         """
-        cell = self.said.get(ox.NamedNode(iri), {})
-        found = [
-            ((node.language or "en") != "en", place, _CONTROL.sub("", re.sub(r"\r\n?", "\n", node.value)))
-            for place, name in enumerate(predicates)
-            for node in cell.get(name, [])
+        cell = self.statements.get(ox.NamedNode(iri), {})
+        literals = [
+            ((node.language or "en") != "en", rank, _CONTROL.sub("", re.sub(r"\r\n?", "\n", node.value)))
+            for rank, predicate in enumerate(predicates)
+            for node in cell.get(predicate, [])
             if isinstance(node, ox.Literal)
         ]
-        return [text for *_, text in sorted(found)]
+        return [text for *_, text in sorted(literals)]
 
     def text(self, iri: str, *predicates: str) -> str:
-        """The first of those literals, or nothing."""
+        """Return the first of the `texts`, or an empty string."""
         return next(iter(self.texts(iri, *predicates)), "")
 
     def objects(self, iri: str, predicate: str) -> list[Node]:
-        return self.said.get(ox.NamedNode(iri), {}).get(predicate, [])
+        return self.statements.get(ox.NamedNode(iri), {}).get(predicate, [])
+
+    def named_objects(self, iri: str, predicate: str) -> list[str]:
+        return [node.value for node in self.objects(iri, predicate) if isinstance(node, ox.NamedNode)]
 
     def types(self, node: Node) -> set[str]:
-        return {x.value for x in self.said.get(node, {}).get(RDF + "type", []) if isinstance(x, ox.NamedNode)}
+        types = self.statements.get(node, {}).get(RDF + "type", [])
+        return {each.value for each in types if isinstance(each, ox.NamedNode)}
 
     def axioms(self, term: Term, predicate: str) -> Iterator[Node]:
-        """What counts as said of a term: all, or for a term compiled elsewhere only what is said elsewhere."""
-        mine = term.source in self.targets
-        speakers = [source for source in self.sources if mine or source not in self.targets]
+        """Return the objects of the axioms about a term; a term compiled before ignores the compiled sources."""
+        is_target = term.source in self.targets
+        speakers = [source for source in self.sources if is_target or source not in self.targets]
         cells = [source.subjects.get(ox.NamedNode(term.iri), {}) for source in speakers]
         yield from dict.fromkeys(node for cell in cells for node in cell.get(predicate, []))
 
+    def named_axioms(self, term: Term, predicate: str) -> list[str]:
+        return [node.value for node in self.axioms(term, predicate) if isinstance(node, ox.NamedNode)]
+
     def note(self, source: Source, iri: str, text: str) -> None:
-        """Take down what the user should know about a term; terms compiled elsewhere had their notes there."""
+        """Add a note about a term; terms compiled before had their notes then."""
         if source in self.targets:
-            one = Note(source, source.line_of(iri), f"{split(iri)[1]}: {text}")
-            if one not in self.notes:
-                self.notes.append(one)
+            note = Note(source, source.line_of(iri), f"{split(iri)[1]}: {text}")
+            if note not in self.notes:
+                self.notes.append(note)
 
     # ---- the class tree
 
     def rank(self, iri: str) -> tuple[int, str]:
-        """An order in which every class stands before its superclasses, so that Python can always linearize bases."""
+        """Return a sort key that puts every class before its superclasses; Python searches them in this order."""
         return (-len(self.classes[iri].ancestors), iri)
 
-    def kept(self) -> Iterator[tuple[str, ClassTerm]]:
-        """The classes that stand for themselves (aliases and equivalents stand for another)."""
+    def canonical_classes(self) -> Iterator[tuple[str, ClassTerm]]:
+        """Return the classes that represent themselves, without aliases and equivalents of others."""
         for iri, cls in self.classes.items():
             if self.canonical[iri] == iri:
                 yield iri, cls
 
     def classes_of(self, node: Node) -> frozenset[str] | None:
-        """A class expression as a union of classes: empty where it is anything, None where it is something else."""
-        names = union(self.said, node)
+        """Return the classes whose union an expression is: empty for owl:Thing, None if it is anything else."""
+        names = union(self.statements, node)
         if names is not None and names & ANYTHING:
             return frozenset()
         names = (names or frozenset()) - {OWL + "Nothing"}
-        return frozenset(self.canonical[x] for x in names) if names and names <= self.canonical.keys() else None
+        return frozenset(self.canonical[name] for name in names) if names and names <= self.canonical.keys() else None
 
-    def within(self, inner: frozenset[str], outer: frozenset[str]) -> bool:
-        """Whether every class of one union lies in some class of another."""
-        return all(not self.classes[x].ancestors.isdisjoint(outer) for x in inner)
+    def is_within(self, inner: frozenset[str], outer: frozenset[str]) -> bool:
+        """Return whether every class of one union is a subclass of some class of another."""
+        return all(not self.classes[name].ancestors.isdisjoint(outer) for name in inner)
 
-    def narrowest(self, axioms: list[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        """The axioms that do not follow from another one."""
-        kept: list[frozenset[str]] = []
-        for one in dict.fromkeys(axioms):
-            if not any(self.within(other, one) for other in kept):
-                kept = [other for other in kept if not self.within(one, other)] + [one]
-        return tuple(sorted(kept, key=sorted))
+    def narrowest(self, unions: list[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        """Return the unions that do not follow from another one."""
+        result: list[frozenset[str]] = []
+        for candidate in dict.fromkeys(unions):
+            if not any(self.is_within(other, candidate) for other in result):
+                result = [other for other in result if not self.is_within(candidate, other)] + [candidate]
+        return tuple(sorted(result, key=sorted))

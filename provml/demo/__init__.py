@@ -1,8 +1,8 @@
-"""The demo: a small network learns digits for real in several settings; its runs are recorded, validated and asked.
+"""The demo: a small network learns digits with several settings; the runs are recorded, validated and queried.
 
-digit      the data, drawn here, and its filters
-network    the network, in plain Python
-trial      the trainings, recorded
-framework  the same with Keras, PyTorch or scikit-learn
-tour       validation and the eight questions
+digits      the data, drawn here, and its filters
+network     the network, in plain Python
+settings    the settings, and the recorded trainings
+frameworks  the same trainings with Keras, PyTorch or scikit-learn
+report      validation and the eight questions
 """

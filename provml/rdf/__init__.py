@@ -1,14 +1,15 @@
-"""Things as RDF and back: N-Triples and N-Quads bytes, pyoxigraph terms, Python values."""
+"""Conversion between things and RDF: N-Triples and N-Quads, JSON-LD, pyoxigraph terms, Python values."""
 
-from provml.rdf.literal import KINDS, RDF, RDFS_LITERAL, WRITTEN_AS, XSD, term, value
-from provml.rdf.reading import class_of, read
-from provml.rdf.writing import nquads, ntriples, reachable, triples
+from provml.rdf.literals import DATATYPE_OF_KIND, KIND_OF_DATATYPE, term, value
+from provml.rdf.namespaces import RDF, RDFS_LITERAL, XSD
+from provml.rdf.parse import class_of, read
+from provml.rdf.serialize import nquads, ntriples, reachable, triples
 
 __all__ = [
-    "KINDS",
+    "DATATYPE_OF_KIND",
+    "KIND_OF_DATATYPE",
     "RDF",
     "RDFS_LITERAL",
-    "WRITTEN_AS",
     "XSD",
     "class_of",
     "nquads",

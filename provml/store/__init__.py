@@ -1,26 +1,47 @@
-"""The read side: the journals and the index over them, as one store that can be asked while runs go on.
+"""The read side: an index over the journals of a home that can be queried while runs are active.
 
-home       the store itself
-index      Oxigraph over the journals
-reading    a journal read and lifted
-kin        the journals of one run among each other
-progress   how far the index has read
-standing   how each run stands, and the graph kept true to that
-adding     what is added by hand, and its way into the index
-keeping    taking in from a thread, where that is asked for
-pace       how much memory a load may take
-lock       who may write an index
-fork       what a fork does to open stores
-asking     questions of the catalog
-naming     the names that people use, and the nodes they stand for
-guard      what a query may be
-apart      a query in a process of its own, which can be ended
-export     a run or all of it as RDF files
-checking   a run or all of it, held to shapes
-upkeep     journals verified, runs removed, a home copied
-gc         what readers and indexers that were killed left behind
+store            the store itself
+execute          checks, limits and errors of a query
+questions        questions of the catalog
+name_lookup      the nodes that names refer to
+backend          the protocol of an engine, and the embedded Oxigraph
+index            the index and its checkpoint: open, copy, snapshot
+sync             from the journals to the index: discover, read, map, load
+journal_mapping  new events of one journal as N-Triples
+chunk_stream     N-Triples as a file, mapped while it is loaded
+siblings         the journals of one run
+checkpoint       how far the index has read
+run_status       the status of each run, and its statements in the graph
+run_info         the summary of a run
+run_table        the runs by hyperparameters and measures
+run_filter       conditions on the rows of that table
+compare          what differs between runs
+leakage          the trainings that learned from data of their evaluation
+annotations      tags, notes and names of runs
+artifacts        contents that runs have stored
+run_graph        the graph of one run, in memory
+run_tables       stages, settings, measures, data and models of a run as tables
+run_facts        what a report says about a run, and what is missing
+run_report       a report about a run
+curves           measures and settings of runs by epoch
+lineage_walk     the steps and data behind a node, or after it
+lineage          the lineage of a thing, described for a picture
+imports          files that were added by hand
+background_sync  sync in a thread
+memory_throttle  the memory of a bulk load
+lock             the write lock of an index
+fork             open stores in forked children
+query_guard      what a query may be
+query_process    a query in a process of its own
+export           a run or all as RDF
+validate         a run or all against shapes
+maintenance      verify journals, remove runs, copy a home
+gc               remove temporary files of dead processes
 """
 
-from provml.store.home import RunInfo, Store, open_store
+from provml.journal.annotations import Annotation
+from provml.store.artifacts import Artifact
+from provml.store.run_info import RunInfo
+from provml.store.store import Store, open_store
 
-__all__ = ["RunInfo", "Store", "open_store"]
+__all__ = ["Annotation", "Artifact", "RunInfo", "Store", "open_store"]

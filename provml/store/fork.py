@@ -1,8 +1,8 @@
-"""What a fork does to open stores: the child must not touch them, not even to close them.
+"""Protect open Oxigraph stores from forked child processes.
 
-Oxigraph's threads stay with the parent. A child that writes destroys what the parent writes later, one that closes the
-store waits for ever, and one that only ends dies of a fault in the engine's own clean-up (tried with 0.5.13). So the
-child keeps the handle for good, untouched, and leaves without that clean-up.
+Oxigraph's threads stay in the parent. A child that writes to the store destroys what the parent writes later, a child
+that closes it blocks forever, and a child that only exits crashes in the engine's own clean-up (seen with 0.5.13). So a
+child keeps the handle untouched for its whole life, and exits without that clean-up.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import os
 import weakref
 from typing import Any
 
-_OPEN: weakref.WeakSet[Any] = weakref.WeakSet()
+_BACKENDS: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def watch(index: Any) -> None:
-    """Guard an index (anything with a `_store`) in children that are forked from now on."""
-    _OPEN.add(index)
+def watch(backend: Any) -> None:
+    """Protect a backend (any object with a `_store`) in children that are forked from now on."""
+    _BACKENDS.add(backend)
 
 
-def _guard() -> None:
-    stores = [index._store for index in _OPEN if index._store is not None]
+def _keep_handles() -> None:
+    stores = [backend._store for backend in _BACKENDS if backend._store is not None]
     if not stores:
         return
     with contextlib.suppress(ImportError, AttributeError, OSError):
@@ -34,4 +34,4 @@ def _guard() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_guard)
+    os.register_at_fork(after_in_child=_keep_handles)

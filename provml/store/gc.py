@@ -1,4 +1,4 @@
-"""What is of no use in a home: private copies and half-made files that dead processes left, and logs of the index."""
+"""Remove temporary files that dead processes left in a home, and old logs of the index."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from provml.process import is_alive
+from provml.journal import artifacts
+from provml.journal.process import is_alive
 from provml.store import lock
-from provml.store.index import is_lock, old_logs
+from provml.store.backend import is_lock_error, old_logs
 
-FRESH = 60.0
-"""Younger than so many seconds, what has no lock yet may be just in the making."""
+MIN_AGE_SECONDS = 60.0
+"""Files younger than this may be in use although they are not locked yet."""
 
 
-def collect(home: Path, *, dry_run: bool = False) -> list[tuple[Path, int]]:
-    """Remove what nobody uses any more; what it was, and how many bytes of the disk it held alone."""
+def collect(home: Path, *, dry_run: bool = False, min_age_seconds: float = MIN_AGE_SECONDS) -> list[tuple[Path, int]]:
+    """Remove unused files and return them with the number of bytes that this frees."""
     removed = []
-    let_go: Callable[[], None] | None = None
+    release: Callable[[], None] | None = None
     if (home / "index").is_dir():
         with contextlib.suppress(OSError):
-            let_go = lock.hold(home / "index" / "lock")
+            release = lock.acquire(home / "index" / "lock")
     try:
-        for path in sorted(_left_over(home, let_go is not None)):
+        for path in sorted(_unused(home, min_age_seconds, has_lock=release is not None)):
             size = _bytes(path)
             if not dry_run:
                 if path.is_dir():
@@ -37,64 +38,67 @@ def collect(home: Path, *, dry_run: bool = False) -> list[tuple[Path, int]]:
             if dry_run or not path.exists():
                 removed.append((path, size))
     finally:
-        if let_go is not None:
-            let_go()
+        if release is not None:
+            release()
     return removed
 
 
-def _left_over(home: Path, alone: bool) -> Iterator[Path]:
-    """What is of no use; snapshots are looked at only where no other process makes them."""
+def _unused(home: Path, min_age: float, *, has_lock: bool) -> Iterator[Path]:
+    """Yield unused files; snapshots only if no other process writes them."""
     index = home / "index"
     for path in index.glob("reader-*"):
-        if path.is_dir() and not _is_fresh(path) and not _is_open(path / "store"):
+        if path.is_dir() and not _is_fresh(path, min_age) and not _is_open(path / "store"):
             yield path
-    if alone:
+    if has_lock:
         yield from old_logs(index / "store")
         yield from _old_snapshots(index / "snapshot", (index / "store").is_dir())
     for path in index.glob("progress.*"):
         pid = path.suffix[1:]
-        if pid.isdecimal() and not _is_fresh(path) and not is_alive(int(pid), path.stat().st_mtime):
+        if pid.isdecimal() and not _is_fresh(path, min_age) and not is_alive(int(pid), path.stat().st_mtime):
             yield path
-    for path in home.glob("removed-*"):  # a run on its way out
-        if not _is_fresh(path):
+    for path in home.glob("removed-*"):  # a run that was being removed
+        if not _is_fresh(path, min_age):
             yield path
-    for path in (home / "added").glob("*.part"):
-        if not _is_fresh(path):
+    for path in (*(home / "added").glob("*.part"), *home.glob("import-*.part")):
+        if not _is_fresh(path, min_age):
+            yield path
+    for path in (home / artifacts.FOLDER).glob(f"*{artifacts.PART_SUFFIX}"):
+        if not _is_fresh(path, min_age):
             yield path
 
 
-def _old_snapshots(folder: Path, is_of_use: bool) -> Iterator[Path]:
-    """All but the last whole one; that too where the index that it was taken of is gone."""
-    whole = sorted((path for path in folder.glob("*") if path.name.isdecimal()), key=lambda path: int(path.name))
-    last = whole[-1] if whole and is_of_use else None
+def _old_snapshots(folder: Path, has_index: bool) -> Iterator[Path]:
+    """Yield all snapshots but the last complete one; that too if its index is gone."""
+    complete = sorted((path for path in folder.glob("*") if path.name.isdecimal()), key=lambda path: int(path.name))
+    last = complete[-1] if complete and has_index else None
     yield from (path for path in folder.glob("*") if path.is_dir() and path != last)
 
 
 def _is_open(store: Path) -> bool:
-    """Whether a process, this one included, has an Oxigraph store open; one that is broken nobody has."""
+    """True if a process, possibly this one, has an Oxigraph store open; a corrupt store is never open."""
     if not (store / "CURRENT").exists():
         return False
     try:
         ox.Store(str(store))
     except Exception as error:
-        return is_lock(error)
+        return is_lock_error(error)
     gc.collect()
     return False
 
 
-def _is_fresh(path: Path) -> bool:
-    """Whether it was made, moved or changed just now."""
+def _is_fresh(path: Path, min_age: float) -> bool:
+    """True if a file was created, moved or changed within the last `min_age` seconds."""
     with contextlib.suppress(FileNotFoundError):
-        return time.time() - path.stat().st_ctime < FRESH
+        return time.time() - path.stat().st_ctime < min_age
     return True
 
 
 def _bytes(path: Path) -> int:
-    """What removing it frees: files that a hard link keeps elsewhere free nothing."""
+    """Return the bytes that a removal frees: files with other hard links free nothing."""
     total = 0
     for file in [path] if path.is_file() else path.rglob("*"):
         with contextlib.suppress(FileNotFoundError):
-            known = file.stat()
-            if file.is_file() and known.st_nlink == 1:
-                total += known.st_size
+            stat = file.stat()
+            if file.is_file() and stat.st_nlink == 1:
+                total += stat.st_size
     return total

@@ -1,4 +1,8 @@
-"""The index: an embedded Oxigraph over the journals. It can be made again from them at any time."""
+"""The index of a home: an Oxigraph store and its checkpoint. It can be rebuilt from the journals at any time.
+
+One process at a time holds the index of a home. Others read a private copy of its last snapshot, or build an index of
+their own in memory or in a temporary folder. `sync` brings an index up to date with the journals.
+"""
 
 from __future__ import annotations
 
@@ -9,152 +13,163 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyoxigraph as ox
 
-from provml import resources, run
-from provml.errors import ForkedStore
-from provml.store import fork, lock
-from provml.store import progress as kept
-from provml.store.adding import Added
-from provml.store.kin import Eldest
-from provml.store.pace import Pace
-from provml.store.progress import Journal, Problem, Progress
-from provml.store.reading import Chunk, news
-from provml.store.standing import Standing, is_overtaken
+from provml import paths
+from provml.journal import run_files
+from provml.rdf.namespaces import ONTOLOGY
+from provml.store import checkpoint as checkpoints
+from provml.store import lock
+from provml.store.annotations import AnnotationWriter
+from provml.store.backend import OxigraphBackend, is_corrupt, is_lock_error
+from provml.store.checkpoint import IndexCheckpoint, JournalCheckpoint, Problem
+from provml.store.imports import ImportedFiles
+from provml.store.journal_mapping import EVENTS_PER_CHUNK
+from provml.store.run_status import RunStatusWriter, was_indexed_out_of_order
 
-CHUNK = 4 << 30
-"""So many bytes of N-Triples go to the store at a time, as a stream; what is cut short has to be loaded again."""
-UNPACED = 256 << 20
-"""So many where the system does not tell how much memory is held: less is slower, more takes more memory."""
-SMALL = 2 << 20
-"""Less than this goes in as one transaction, without files of its own."""
-LARGE = 16 << 20
-"""Journals of more bytes than this (two million triples or so) are not lifted into memory, where they would take more
-than a gigabyte, but into a folder, which takes no more than that however many they are."""
-QUICK = 32 << 20
-"""An index of fewer bytes on the disk is quick to ask however its files lie."""
-MUCH = 5000
-"""Fewer events are sooner taken in again than the disk is made to keep them, or a snapshot is made."""
-ONTOLOGY = ox.NamedNode("https://w3id.org/provml")
+ONTOLOGY_GRAPH = ox.NamedNode(ONTOLOGY)
+
+
+@dataclass(frozen=True)
+class IndexLimits:
+    """Sizes that decide how an index is written."""
+
+    chunk_bytes: int = 4 << 30
+    """N-Triples per bulk load, streamed. After an interruption a chunk is loaded again as a whole."""
+    unthrottled_chunk_bytes: int = 256 << 20
+    """The same on systems that do not report memory use: smaller is slower, larger takes more memory."""
+    transaction_bytes: int = 2 << 20
+    """Fewer N-Triples are loaded in one transaction, without files of their own."""
+    memory_max_bytes: int = 16 << 20
+    """Larger journals (about two million triples) are not indexed in memory, where they would take more than a
+    gigabyte, but in a temporary folder."""
+    compact_min_bytes: int = 32 << 20
+    """A smaller index is fast without compaction."""
+    events_per_chunk: int = EVENTS_PER_CHUNK
+    snapshot_events: int = 5000
+    """New events after which the checkpoint and a snapshot are written; indexing fewer again is faster than writing."""
+
+
+DEFAULT_LIMITS = IndexLimits()
 
 
 class Index:
-    """An Oxigraph store and how far it has read: on disk, in memory, or a private copy of another's snapshot."""
+    """An Oxigraph store and its checkpoint: on the disk, in memory, or a private copy of a snapshot."""
 
-    def __init__(self, home: Path, folder: Path | None = None) -> None:
+    def __init__(self, home: Path, folder: Path | None = None, limits: IndexLimits = DEFAULT_LIMITS) -> None:
         self.home = home
         self.folder = folder
-        self._pid = os.getpid()
-        self._ends: list[weakref.finalize[[], Index]] = []
+        self.limits = limits
         self.is_private = folder is None
-        self._standing = Standing(home)
-        self._added = Added(home)
-        self._since_snapshot = 0
-        self._since_kept = 0
-        self._store: ox.Store | None = ox.Store() if folder is None else ox.Store(str(folder / "store"))
-        if folder is not None:
-            drop_logs(folder / "store")
-        self.progress = Progress() if folder is None else kept.read(folder / "progress")
-        self._reached = self._kept = kept.encode(self.progress)
-        self._noted = set(self.progress.journals)
-        fork.watch(self)
+        self.status_writer = RunStatusWriter(home)
+        self.annotation_writer = AnnotationWriter(home)
+        self.imported = ImportedFiles(home)
+        self.backend = OxigraphBackend(folder)
+        self.checkpoint = IndexCheckpoint() if folder is None else checkpoints.read(folder / "progress")
+        self._committed = self._saved = checkpoints.encode(self.checkpoint)
+        self._events_since_snapshot = 0
+        self._events_since_save = 0
+        self._reserved = set(self.checkpoint.journals)
+        self._finalizers: list[weakref.finalize[[], Index]] = []
 
     # ---- opening
 
     @classmethod
-    def open(cls, home: Path) -> Index:
-        """The index of a home; where another process holds it, a copy of its last snapshot; else one in memory."""
+    def open(cls, home: Path, limits: IndexLimits = DEFAULT_LIMITS) -> Index:
+        """Open the index of a home for writing; if another process holds it, open a copy."""
         try:
-            return cls._own(home)
+            return cls._open_exclusive(home, limits)
         except OSError:
-            return cls.reading(home)
+            return cls.open_copy(home, limits)
 
     @classmethod
-    def _own(cls, home: Path) -> Index:
+    def _open_exclusive(cls, home: Path, limits: IndexLimits) -> Index:
         folder = home / "index"
-        let_go = lock.hold(folder / "lock")
+        release = lock.acquire(folder / "lock")
         try:
             try:
-                index = cls(home, folder)
+                index = cls(home, folder, limits)
             except Exception as error:
-                if not is_broken(error):  # held by another, no room, too many files: it will do again
+                if not is_corrupt(error):  # locked, disk full, too many open files: the index itself is intact
                     raise
-                index = cls._wiped(home, folder)
-            if index.progress.made != kept.making() or is_overtaken(home, index.progress):
-                index._store = None
-                index = cls._wiped(home, folder)
+                index = cls._reset(home, folder, limits)
+            if not index._is_current():
+                index.backend.close()
+                index = cls._reset(home, folder, limits)
         except BaseException:
-            let_go()
+            release()
             raise
-        index._at_end(let_go)
+        index._at_close(release)
         return index
 
     @classmethod
-    def _wiped(cls, home: Path, folder: Path) -> Index:
-        """An empty index in place of one that is broken, stale, or of another making; the lock is held."""
-        for tries in range(100):
+    def _reset(cls, home: Path, folder: Path, limits: IndexLimits) -> Index:
+        """Replace an index by an empty one; the caller holds the lock."""
+        for attempt in range(100):
             gc.collect()
             (folder / "progress").unlink(missing_ok=True)
             for part in ("snapshot", "store"):
                 shutil.rmtree(folder / part, ignore_errors=True)
             try:
-                index = cls(home, folder)
-            except OSError as error:  # a query of another thread has not let the old one go yet
-                if not is_lock(error) or tries == 99:
+                index = cls(home, folder, limits)
+            except OSError as error:  # a query in another thread still has the old store open
+                if not is_lock_error(error) or attempt == 99:
                     raise
                 time.sleep(0.1)
                 continue
             break
-        return index._begun()
+        return index._initialize()
 
     @classmethod
-    def reading(cls, home: Path) -> Index:
-        """An index of one's own: a copy of the last snapshot, or one made of the journals."""
-        for within in (home / "index", None, home / "index"):
+    def open_copy(cls, home: Path, limits: IndexLimits = DEFAULT_LIMITS) -> Index:
+        """Open a private copy of the last snapshot; if there is none, an empty private index."""
+        for parent in (home / "index", None, home / "index"):
             try:
-                index = cls._copy(home, within)
-            except Exception:  # no snapshot, renewed just now, no room for a copy: the journals still tell all
+                index = cls._copy_snapshot(home, parent, limits)
+            except Exception:  # no snapshot, replaced meanwhile, no space for a copy: the journals are complete
                 continue
-            is_true = index.progress.made == kept.making() and not is_overtaken(home, index.progress)
-            if is_true and not index.is_stale():
+            if index._is_current() and not index.is_stale():
                 return index
             index.close()
-        return cls._private(home)
+        return cls._open_private(home, limits)
 
     @classmethod
-    def _private(cls, home: Path, *, in_memory: bool = False) -> Index:
-        """An empty index of one's own: in memory, or where the journals are large in a folder that goes with it."""
-        if not in_memory and sum(_size(home / "runs" / key) for key in run.journals(home)) > LARGE:
-            for within in (home / "index", None):
-                with contextlib.suppress(OSError):  # read-only, or no room
-                    return cls._in_folder(home, Path(tempfile.mkdtemp(prefix="reader-", dir=within)))._begun()
-        return cls(home)._begun()
+    def _open_private(cls, home: Path, limits: IndexLimits, *, in_memory: bool = False) -> Index:
+        """Open an empty private index: in memory, or in a temporary folder if the journals are large."""
+        size = 0 if in_memory else sum(_size(home / "runs" / key) for key in run_files.list_journals(home))
+        if size > limits.memory_max_bytes:
+            for parent in (home / "index", None):
+                with contextlib.suppress(OSError):  # read-only, or no space
+                    folder = Path(tempfile.mkdtemp(prefix="reader-", dir=parent))
+                    return cls._open_temporary(home, folder, limits)._initialize()
+        return cls(home, limits=limits)._initialize()
 
     @classmethod
-    def _in_folder(cls, home: Path, folder: Path) -> Index:
-        """A private index in a folder, which goes with it."""
+    def _open_temporary(cls, home: Path, folder: Path, limits: IndexLimits) -> Index:
+        """Open a private index in a folder that is removed when the index is closed."""
         try:
-            index = cls(home, folder)
+            index = cls(home, folder, limits)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         index.is_private = True
-        index._at_end(lambda: shutil.rmtree(folder, ignore_errors=True))
+        index._at_close(lambda: shutil.rmtree(folder, ignore_errors=True))
         return index
 
     @classmethod
-    def _copy(cls, home: Path, within: Path | None) -> Index:
-        """A private copy: the files of data, which never change, by hard link where that can be."""
-        made = (path for path in (home / "index" / "snapshot").iterdir() if path.name.isdecimal())
-        snapshot = max(made, key=lambda path: int(path.name))
-        folder = Path(tempfile.mkdtemp(prefix="reader-", dir=within))
+    def _copy_snapshot(cls, home: Path, parent: Path | None, limits: IndexLimits) -> Index:
+        """Open a copy of the last snapshot below `parent`. Data files never change, so they are hard-linked."""
+        numbered = (path for path in (home / "index" / "snapshot").iterdir() if path.name.isdecimal())
+        snapshot = max(numbered, key=lambda path: int(path.name))
+        folder = Path(tempfile.mkdtemp(prefix="reader-", dir=parent))
         try:
             (folder / "store").mkdir()
             for path in (snapshot / "store").iterdir():
-                if path.suffix == ".sst" and within is not None:
+                if path.suffix == ".sst" and parent is not None:
                     os.link(path, folder / "store" / path.name)
                 else:
                     shutil.copy2(path, folder / "store" / path.name)
@@ -162,164 +177,127 @@ class Index:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return cls._in_folder(home, folder)
+        return cls._open_temporary(home, folder, limits)
 
-    def _at_end(self, last: Callable[[], None]) -> None:
-        """What to do when it is closed or forgotten, or when this process, not a forked child of it, ends."""
+    def _initialize(self) -> Index:
+        """Load the ontologies into a named graph, for queries that use the class hierarchy."""
+        self.checkpoint.fingerprint = checkpoints.format_fingerprint()
+        for path in sorted(paths.ontologies().glob("*.ttl")):
+            self.backend.load(path.read_bytes(), ox.RdfFormat.TURTLE, graph=ONTOLOGY_GRAPH)
+        self.save_checkpoint()
+        return self
+
+    # ---- closing and replacing
+
+    def _at_close(self, callback: Callable[[], None]) -> None:
+        """Call back when the index is closed or garbage-collected, or when this process (not a child) ends."""
         pid = os.getpid()
-        self._ends.append(weakref.finalize(self, lambda: last() if pid == os.getpid() else None))
-
-    @property
-    def store(self) -> ox.Store:
-        """The Oxigraph store, in the process that opened it."""
-        if self._pid != os.getpid():
-            raise ForkedStore()
-        if self._store is None:
-            raise ValueError("This store is closed. Open it again with provml.open(home).")
-        return self._store
+        self._finalizers.append(weakref.finalize(self, lambda: callback() if pid == os.getpid() else None))
 
     def close(self) -> None:
-        """Let go of the lock, and of a private copy."""
-        if self._pid != os.getpid() or self._store is None:
+        """Save the checkpoint, and release the lock or remove the private copy."""
+        if not self.backend.is_open:
             return
-        if self._kept != self._reached:
-            with contextlib.suppress(OSError):  # a full disk: the next one reads it again
-                self._keep()
-        self._store = None
-        gc.collect()
-        for end in self._ends:
-            end()
+        if self._saved != self._committed:
+            with contextlib.suppress(OSError):  # a full disk: the next process reads those events again
+                self.save_checkpoint()
+        self.backend.close()
+        for finalizer in self._finalizers:
+            finalizer()
 
-    def anew(self) -> Index:
-        """An empty one in its place."""
+    def recreate(self) -> Index:
+        """Return an empty index that replaces this one."""
         if self.is_private or self.folder is None:
             self.close()
-            return Index.reading(self.home)
-        self._store = None
-        index = Index._wiped(self.home, self.folder)
-        for end in self._ends:
-            held = end.detach()
-            if held is not None:
-                index._ends.append(weakref.finalize(index, held[1]))
+            return Index.open_copy(self.home, self.limits)
+        self.backend.close()
+        index = Index._reset(self.home, self.folder, self.limits)
+        for finalizer in self._finalizers:
+            detached = finalizer.detach()
+            if detached is not None:
+                index._finalizers.append(weakref.finalize(index, detached[1]))
         return index
 
-    def elsewhere(self) -> Index | None:
-        """Another one in its place, where this one cannot be written to: a private one, at last one in memory."""
+    def fallback(self) -> Index | None:
+        """Return another index if this one cannot be written to: a private one, finally one in memory."""
         if self.folder is None:
             return None
         self.close()
-        return Index._private(self.home, in_memory=True) if self.is_private else Index.reading(self.home)
+        if self.is_private:
+            return Index._open_private(self.home, self.limits, in_memory=True)
+        return Index.open_copy(self.home, self.limits)
 
-    # ---- reading journals
+    # ---- state
 
-    def journals(self) -> list[tuple[str, Path]]:
-        """Every journal of the home, by its path below it."""
-        return [(f"runs/{key}", self.home / "runs" / key) for key in run.journals(self.home)]
+    def _is_current(self) -> bool:
+        """True if this version of provml would write the same index."""
+        is_same = self.checkpoint.fingerprint == checkpoints.format_fingerprint()
+        return is_same and not was_indexed_out_of_order(self.home, self.checkpoint)
 
     def is_stale(self) -> bool:
-        """Whether it tells of journals or files that are not there any more: then it has to be made anew."""
+        """True if indexed journals or files were removed or cut: the index has to be rebuilt without them."""
         home = str(self.home)
-        for key, journal in self.progress.journals.items():
+        for key, journal in self.checkpoint.journals.items():
             try:
-                if os.stat(f"{home}/{key}").st_size < journal.offset:  # noqa: PTH116  # asked often, of many
+                if os.stat(f"{home}/{key}").st_size < journal.offset:  # noqa: PTH116  # called often, for many files
                     return True
             except (FileNotFoundError, NotADirectoryError):
                 return True
-            except OSError:  # it may not be looked at just now
+            except OSError:  # not accessible at present
                 continue
-        return any(not resources.mode(self.home / "added" / name) for name in self.progress.added)
-
-    def sync(self, report: Callable[[int], None] | None = None) -> int:
-        """Take in what is new in the journals; how many events that was."""
-        try:
-            events = self._sync(report)
-        except BaseException:
-            self.progress = kept.decode(self._reached)  # what was read and is not in the store has to be read again
-            raise
-        self._since_snapshot += events
-        if self._since_snapshot >= MUCH and not is_overtaken(self.home, self.progress):
-            with contextlib.suppress(OSError):  # no room for it: readers take in more themselves
-                self.leave_snapshot()
-        return events
-
-    def _sync(self, report: Callable[[int], None] | None) -> int:
-        journals = self.journals()
-        self._note(key for key, _ in journals)
-        is_much = self._added.take(self.store, self.progress.added)
-        events = 0
-        new = self._news(journals)
-        pace = Pace() if self.folder is not None else Pace(None)  # what goes to memory stays there
-        for count, text in new:
-            chunk = Chunk(count, text, new, CHUNK if pace.is_kept else UNPACED, pace, report)
-            if not chunk.is_small(SMALL):
-                size = self._size()
-                self.store.bulk_load(chunk, format=ox.RdfFormat.N_TRIPLES, lenient=True)  # type: ignore[arg-type]
-                self.progress.is_rough |= self._size() > max(2 * size, QUICK)
-                self._keep()
-            elif chunk.held:
-                self.store.load(chunk.held, format=ox.RdfFormat.N_TRIPLES, lenient=True)
-            events += chunk.events
-        self._since_kept += events
-        has_news = self._standing.tell(self.store, self.progress) or events or is_much
-        if self.progress.is_rough:
-            self.store.optimize()  # from two to five times quicker to ask; done last, each time that it has doubled
-            self.progress.is_rough, is_much = False, True
-        if has_news or is_much:
-            self._reached = kept.encode(self.progress)
-            if is_much or self._since_kept >= MUCH:
-                self._keep()
-        return events
-
-    def _size(self) -> int:
-        """The bytes of data that it has on the disk; files may be merged into others meanwhile."""
-        size = 0
-        for path in (self.folder / "store").glob("*.sst") if self.folder else ():
-            with contextlib.suppress(OSError):
-                size += path.stat().st_size
-        return size
-
-    def _news(self, journals: Iterable[tuple[str, Path]]) -> Iterator[tuple[int, bytes]]:
-        """What is new in the journals, lifted; at each yield the progress stands at the end of what was given."""
-        eldest = Eldest()
-        for key, path in journals:
-            yield from news(key, path, self.progress.journals.setdefault(key, Journal()), eldest)
+        return any(not paths.path_mode(self.home / "added" / name) for name in self.checkpoint.imported_files)
 
     def problems(self) -> list[Problem]:
-        """What could not be taken in, of the journals and of the files that were added."""
-        told = [problem for journal in self.progress.journals.values() for problem in journal.problems]
-        return told + self._added.problems
+        """Return what could not be indexed, of journals, annotations and imported files."""
+        in_journals = [problem for journal in self.checkpoint.journals.values() for problem in journal.problems]
+        in_annotations = [problem for run in self.checkpoint.annotations.values() for problem in run.problems]
+        return in_journals + in_annotations + self.imported.problems
 
-    def _begun(self) -> Index:
-        """Itself, with the ontologies in a graph of their own, for queries that walk the hierarchy."""
-        self.progress.made = kept.making()
-        for path in sorted(resources.ontologies().glob("*.ttl")):
-            self.store.load(path=str(path), format=ox.RdfFormat.TURTLE, to_graph=ONTOLOGY)
-        self._keep()
-        return self
+    # ---- checkpoint
 
-    def _note(self, journals: Iterable[str]) -> None:
-        """Note that a journal will be read before it is, so that its removal is noticed whatever happens between."""
-        new = [key for key in journals if key not in self._noted]
+    def reserve(self, journals: Iterable[str]) -> None:
+        """Save the names of new journals before they are read, so that their removal is noticed after a crash."""
+        new = [key for key in journals if key not in self._reserved]
         if new and self.folder is not None and not self.is_private:
-            noted = kept.decode(self._kept)
-            noted.journals.update((key, Journal()) for key in new)
-            self._kept = kept.encode(noted)
-            kept.write(self.folder / "progress", self._kept)
-        self._noted.update(new)
+            saved = checkpoints.decode(self._saved)
+            saved.journals.update((key, JournalCheckpoint()) for key in new)
+            self._saved = checkpoints.encode(saved)
+            checkpoints.write(self.folder / "progress", self._saved)
+        self._reserved.update(new)
 
-    def _keep(self) -> None:
-        """Keep the progress, once what it tells is on the disk. That takes long: not for every few events."""
-        self._reached = kept.encode(self.progress)
-        self._since_kept = 0
+    def commit(self, events: int, *, save: bool) -> None:
+        """Keep the checkpoint of a successful sync; write it to the disk if asked to, or after many events."""
+        self._events_since_save += events
+        self._committed = checkpoints.encode(self.checkpoint)
+        if save or self._events_since_save >= self.limits.snapshot_events:
+            self.save_checkpoint()
+
+    def roll_back(self) -> None:
+        """Return to the last committed checkpoint: what was read and is not in the store has to be read again."""
+        self.checkpoint = checkpoints.decode(self._committed)
+
+    def save_checkpoint(self) -> None:
+        """Write the checkpoint to the disk, after the data. This is slow: not for every few events."""
+        self._committed = checkpoints.encode(self.checkpoint)
+        self._events_since_save = 0
         if self.folder is not None and not self.is_private:
-            self.store.flush()
-            kept.write(self.folder / "progress", self._reached)
-        self._kept = self._reached
+            self.backend.flush()
+            checkpoints.write(self.folder / "progress", self._committed)
+        self._saved = self._committed
 
-    # ---- for readers in other processes
+    # ---- snapshots
 
-    def leave_snapshot(self) -> None:
-        """Leave a snapshot for readers that come while this process holds the index."""
+    def snapshot_if_due(self, events: int) -> None:
+        """Write a snapshot after many events; without disk space, readers index more themselves."""
+        self._events_since_snapshot += events
+        if self._events_since_snapshot < self.limits.snapshot_events:
+            return
+        if not was_indexed_out_of_order(self.home, self.checkpoint):
+            with contextlib.suppress(OSError):
+                self.write_snapshot()
+
+    def write_snapshot(self) -> None:
+        """Write a snapshot for processes that read while this one holds the index."""
         if self.is_private or self.folder is None:
             return
         folder = self.folder / "snapshot"
@@ -329,39 +307,15 @@ class Index:
         new = folder / f"{number}.part"
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
-        self.store.backup(str(new / "store"))
-        (new / "progress").write_bytes(self._reached)
+        self.backend.snapshot(new / "store")
+        (new / "progress").write_bytes(self._committed)
         new.rename(folder / str(number))
         for path in old:
             shutil.rmtree(path, ignore_errors=True)
-        self._since_snapshot = 0
+        self._events_since_snapshot = 0
 
 
 def _size(path: Path) -> int:
     with contextlib.suppress(OSError):
         return path.stat().st_size
     return 0
-
-
-def old_logs(store: Path) -> Iterator[Path]:
-    """The logs that earlier openings left: RocksDB begins one each time, and nobody reads them."""
-    return store.glob("LOG.old.*")
-
-
-def drop_logs(store: Path) -> None:
-    """Remove them, where that can be."""
-    for path in old_logs(store):
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
-def is_broken(error: BaseException) -> bool:
-    """Whether an error of Oxigraph tells that the files are no store, or not all of one."""
-    said = str(error).lower()
-    return not isinstance(error, OSError) or "no such file" in said or "not a directory" in said
-
-
-def is_lock(error: BaseException) -> bool:
-    """Whether an error of Oxigraph tells that somebody else has the store open."""
-    said = str(error).lower()
-    return "lock file" in said or "lock hold by" in said

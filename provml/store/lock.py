@@ -1,4 +1,4 @@
-"""Who may write an index: one process at a time, which holds a lock file for as long as it has the index open."""
+"""The write lock of an index: one process at a time holds a lock file for as long as it has the index open."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # where there is none, the lock of Oxigraph alone has to do
+except ImportError:  # without fcntl, only Oxigraph's own lock protects the index
     fcntl = None  # type: ignore[assignment]
 
-_HELD: set[tuple[int, str]] = set()
+_LOCKED: set[tuple[int, str]] = set()
 
 
-def hold(path: Path) -> Callable[[], None]:
-    """Hold a lock file; what lets it go again. OSError where another holds it, or where the folder is read-only.
+def acquire(path: Path) -> Callable[[], None]:
+    """Acquire a lock file and return the function that releases it.
 
-    A lock of this kind is not handed down to a forked child, and goes with the process however that ends. Within one
-    process it would not stop a second holder, and to close the file again would let the first one's lock go, hence the
-    table.
+    Raises OSError if the lock is taken or the folder is read-only. The operating system releases the lock when the
+    process ends, and a forked child does not inherit it. Within one process it would not stop a second holder, and
+    closing the second file would release the first lock: hence the table of locked files.
     """
     key = (os.getpid(), str(path.resolve()))
-    if key in _HELD:
-        raise BlockingIOError(f"{path} is held by this process")
+    if key in _LOCKED:
+        raise BlockingIOError(f"{path} is locked by this process")
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
@@ -32,11 +32,11 @@ def hold(path: Path) -> Callable[[], None]:
     except OSError:
         os.close(file)
         raise
-    _HELD.add(key)
+    _LOCKED.add(key)
 
-    def let_go() -> None:
-        if key in _HELD and key[0] == os.getpid():
-            _HELD.discard(key)
+    def release() -> None:
+        if key in _LOCKED and key[0] == os.getpid():
+            _LOCKED.discard(key)
             os.close(file)
 
-    return let_go
+    return release

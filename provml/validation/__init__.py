@@ -1,12 +1,28 @@
-"""What must hold: a graph against SHACL shapes, PROV-CONSTRAINTS and OWL, and the report of what does not.
+"""Validation of a graph against SHACL shapes, PROV-CONSTRAINTS and OWL, and its report.
 
-engine        one door to both engines of SHACL          compiled   SHACL as SPARQL that Oxigraph runs
-reference     pySHACL, for any shapes graph              report     what validation said, grouped for people
-constraints   W3C PROV-CONSTRAINTS                       format     a report as JSON, RDF, Markdown and HTML
-owl           whether HermiT finds a run consistent      loading    what is to be validated, as quads or in a store
+engine            validate() with either SHACL engine      shacl/             SHACL translated to SPARQL
+pyshacl_engine    SHACL by pySHACL                         prov_constraints/  W3C PROV-CONSTRAINTS
+owl               consistency by HermiT                    inputs             data as quads or as a store
+graph             data with its datatypes and types        datatypes          datatypes that Oxigraph changes
+class_hierarchy   types that the ontologies imply          shape_files        built-in and user shapes
+shapes_graph      statements of shape files
+results, report   results, grouped for people              report_formats     reports as JSON, RDF, Markdown and HTML
 """
 
-from provml.validation.engine import validate
-from provml.validation.report import Checked, Group, Report, Result
+from provml.validation.engine import EngineName, ValidationSettings, validate
+from provml.validation.report import ProgressCallback, Report
+from provml.validation.results import Result, ResultGroup, ValidationScope
+from provml.validation.shape_files import builtin_shapes, user_shapes
 
-__all__ = ["Checked", "Group", "Report", "Result", "validate"]
+__all__ = [
+    "EngineName",
+    "ProgressCallback",
+    "Report",
+    "Result",
+    "ResultGroup",
+    "ValidationScope",
+    "ValidationSettings",
+    "builtin_shapes",
+    "user_shapes",
+    "validate",
+]

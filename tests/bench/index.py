@@ -1,13 +1,12 @@
-"""Journal to index next to a raw `bulk_load` of the same N-Triples, with memory, sizes and growth, in one run.
+"""Indexing: compare the path from journals to the index with a raw `bulk_load` of the same N-Triples.
 
     python tests/bench/index.py [--scale 0.01 0.1 1] [--repeat 1] [--keep FOLDER]
 
-The data is that of section 5.4 of the PROV-ML paper, made through the recorder: 8 workflows with a training, a
-validation and an evaluation each, 300 epochs with 200 batches of the training at scale 1 (epochs and batches shrink
-alike below that), a loss a batch, hyperparameters, a model and evaluations an epoch. The N-Triples are lifted before
-and their making is not counted. Each contender runs in a process of its own, which tells its CPU and wall time (from
-before the store is opened until it is closed) and its peak memory; rounds alternate and the best round counts. CPU time
-is that of all threads. Nothing is asserted.
+The data is that of section 5.4 of the PROV-ML paper, recorded by provml: 8 workflows with a training, a validation and
+an evaluation each. At scale 1, a training has 300 epochs with 200 batches; smaller scales reduce both alike. A batch
+has a loss; an epoch has measures, a model and a validation. The N-Triples are written before the measurement. Each
+contender runs in a separate process, which reports its CPU time (all threads) and wall time, from before the store is
+opened until it is closed, and its peak memory. Rounds alternate, and the best round counts. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ WORKFLOWS, EPOCHS, BATCHES = 8, 300, 200
 
 
 def record(home: Path, scale: float) -> int:
-    """Record the workflows; how many lines that takes."""
-    from provml.recorder import Recorder
+    """Record the workflows; return the number of journal lines."""
+    from provml.recording.run import Run
 
     epochs, batches = max(1, round(EPOCHS * scale**0.5)), max(1, round(BATCHES * scale**0.5))
     for number in range(WORKFLOWS):
-        with Recorder(f"workflow {number}", home=home, model="seismic", strict=True, run=f"workflow-{number}") as run:
-            where = {"latitude": 54.0 + number, "longitude": 4.0 + number, "slices": 900 + number}
+        with Run(f"workflow {number}", home=home, model="seismic", strict=True, run=f"workflow-{number}") as run:
+            location = {"latitude": 54.0 + number, "longitude": 4.0 + number, "slices": 900 + number}
             survey = f"http://example.org/kg/survey-{number}"
-            raw = run.dataset(f"seismic cube {number}".encode(), name="cube", role="raw", about=survey, **where)
+            raw = run.dataset(f"seismic cube {number}".encode(), name="cube", role="raw", about=survey, **location)
             with run.filter("denoise", using=raw, noise_threshold=0.25) as step:
                 clean = step.produced(f"clean cube {number}".encode(), name="clean cube")
             slices = {"first_slice": 100 * number, "last_slice": 100 * number + 99}
-            tiles = run.prepared(f"tiles {number}".encode(), by="tiling", using=clean, tile=224, **slices)
+            tiles = run.prepared(f"tiles {number}".encode(), step="tiling", using=clean, tile=224, **slices)
             settings = {"learning_rate": 0.001 * (number + 1), "momentum": 0.9, "batch_size": 32, "optimizer": "Adam"}
             with run.training(using=tiles, **settings) as training:
                 training.layers([{"name": f"dense {depth}", "type": "Dense", "units": 64} for depth in range(5)])
@@ -57,28 +56,28 @@ def record(home: Path, scale: float) -> int:
     return sum(path.read_bytes().count(b"\n") for path in home.glob("runs/*/*.jsonl"))
 
 
-def lift(home: Path, out: Path) -> int:
-    """The N-Triples of all journals, each once; how many."""
-    from provml.store.kin import Eldest
-    from provml.store.progress import Journal
-    from provml.store.reading import lifted
+def write_ntriples(home: Path, out: Path) -> int:
+    """Write the N-Triples of all journals, each line once per journal, and return their number."""
+    from provml.store.checkpoint import JournalCheckpoint
+    from provml.store.journal_mapping import JournalSource, map_events
+    from provml.store.siblings import FirstJournalCache
 
-    eldest, count = Eldest(), 0
+    first_journals, count = FirstJournalCache(), 0
     with out.open("wb") as file:
         for path in sorted(home.glob("runs/*/*.jsonl")):
-            seen: set[int] = set()
-            for _, text in lifted(path.name, path, Journal(), eldest):
+            written: set[int] = set()
+            for _, text in map_events(JournalSource(path.name, path, first_journals), JournalCheckpoint()):
                 for line in text.splitlines(keepends=True):
-                    mark = hash(line)
-                    if mark not in seen:
-                        seen.add(mark)
+                    key = hash(line)
+                    if key not in written:
+                        written.add(key)
                         file.write(line)
-            count += len(seen)
+            count += len(written)
     return count
 
 
 def load_raw(ntriples: Path, folder: Path) -> None:
-    """The limit: Oxigraph's own loader, the whole file at once."""
+    """Load the file at once with the loader of Oxigraph: the limit."""
     import pyoxigraph as ox
 
     store = ox.Store(str(folder))
@@ -87,7 +86,7 @@ def load_raw(ntriples: Path, folder: Path) -> None:
 
 
 def load_journals(home: Path) -> None:
-    """What users get: journals to index, ontology, progress and snapshot included."""
+    """Index the journals as users do, with ontology, checkpoints and snapshot."""
     from provml.store import Store
 
     with Store(home) as store:
@@ -95,46 +94,46 @@ def load_journals(home: Path) -> None:
 
 
 def contender(name: str, home: Path, ntriples: Path, folder: Path) -> None:
-    """Run one contender in this process and print what it took, imports not counted."""
-    import provml.store  # noqa: F401  # both find it loaded
+    """Run a contender in this process and print its times and memory, without imports."""
+    import provml.store  # noqa: F401  # imported before the measurement of both contenders
 
     began, cpu = time.perf_counter(), time.process_time()
     if name == "raw":
         load_raw(ntriples, folder)
     else:
         load_journals(home)
-    took = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - began}
-    print(json.dumps({**took, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+    measured = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - began}
+    print(json.dumps({**measured, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
 
 
 def measure(name: str, home: Path, ntriples: Path, folder: Path) -> dict[str, float]:
-    """Run one contender in a process of its own."""
+    """Run a contender in a separate process."""
     shutil.rmtree(folder if name == "raw" else home / "index", ignore_errors=True)
     command = [sys.executable, __file__, "--contender", name, str(home), str(ntriples), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{name} failed:\n{done.stderr}")
-    took: dict[str, float] = json.loads(done.stdout)
-    return took
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SystemExit(f"{name} failed:\n{result.stderr}")
+    measured: dict[str, float] = json.loads(result.stdout)
+    return measured
 
 
 def size(folder: Path) -> int:
-    """The bytes that a folder takes on the disk; what is linked twice counts once."""
-    held = {path.stat().st_ino: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
-    return sum(held.values())
+    """Return the bytes of a folder; files with several hard links count once."""
+    sizes = {path.stat().st_ino: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    return sum(sizes.values())
 
 
 def run(scale: float, repeat: int, folder: Path) -> dict[str, Any]:
-    """All figures of one scale."""
+    """Return all figures of a scale."""
     home, ntriples, raw = folder / "home", folder / "all.nt", folder / "raw"
     shutil.rmtree(folder, ignore_errors=True)
     lines = record(home, scale)
-    triples = lift(home, ntriples)
+    triples = write_ntriples(home, ntriples)
     best: dict[str, dict[str, float]] = {}
     for _ in range(repeat):
         for name in ("raw", "journals"):
-            took = measure(name, home, ntriples, raw)
-            best[name] = {key: min(took[key], best.get(name, took)[key]) for key in took}
+            measured = measure(name, home, ntriples, raw)
+            best[name] = {key: min(measured[key], best.get(name, measured)[key]) for key in measured}
     return {
         "scale": scale,
         "lines": lines,
@@ -148,23 +147,23 @@ def run(scale: float, repeat: int, folder: Path) -> dict[str, Any]:
 
 
 def show(figures: dict[str, Any], before: dict[str, Any] | None) -> None:
-    """Print the figures of one scale."""
-    raw, ours, triples = figures["raw"], figures["journals"], figures["triples"]
-    print(f"\nscale {figures['scale']:g}: {triples:,} triples from {figures['lines']:,} lines of journals")
+    """Print the figures of a scale."""
+    raw, indexed, triples = figures["raw"], figures["journals"], figures["triples"]
+    print(f"\nscale {figures['scale']:g}: {triples:,} triples from {figures['lines']:,} journal lines")
     print(f"{'':22}{'CPU s':>9}{'wall s':>9}{'triples/CPU s':>15}{'peak MB':>9}{'disk MB':>9}")
-    for label, took, disk in (
+    for label, row, disk in (
         ("raw bulk_load", raw, figures["raw index"]),
-        ("journals to index", ours, figures["index"]),
+        ("journals to index", indexed, figures["index"]),
     ):
-        speed = triples / took["cpu"]
-        print(f"{label:22}{took['cpu']:9.1f}{took['wall']:9.1f}{speed:15,.0f}{took['rss'] / 1e6:9.0f}{disk / 1e6:9.0f}")
-    by_cpu, by_wall = raw["cpu"] / ours["cpu"], raw["wall"] / ours["wall"]
-    print(f"speed, raw bulk_load = 1: {by_cpu:.2f} by CPU, {by_wall:.2f} by wall (to reach: 0.5)")
+        speed = triples / row["cpu"]
+        print(f"{label:22}{row['cpu']:9.1f}{row['wall']:9.1f}{speed:15,.0f}{row['rss'] / 1e6:9.0f}{disk / 1e6:9.0f}")
+    by_cpu, by_wall = raw["cpu"] / indexed["cpu"], raw["wall"] / indexed["wall"]
+    print(f"speed, raw bulk_load = 1: {by_cpu:.2f} by CPU, {by_wall:.2f} by wall (target: 0.5)")
     written, ntriples = figures["written"] / 1e6, figures["ntriples"] / 1e6
-    print(f"journals {written:.1f} MB, N-Triples {ntriples:.0f} MB: 1/{ntriples / written:.1f} (to reach: 1/20)")
+    print(f"journals {written:.1f} MB, N-Triples {ntriples:.0f} MB: 1/{ntriples / written:.1f} (target: 1/20)")
     if before is not None:
         grown = triples / before["triples"]
-        cost = ours["cpu"] / before["journals"]["cpu"]
+        cost = indexed["cpu"] / before["journals"]["cpu"]
         print(f"{grown:.1f} times the triples of scale {before['scale']:g} cost {cost:.1f} times the CPU time")
 
 
@@ -176,7 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--scale", type=float, nargs="+", default=[0.01, 0.1])
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--keep", type=Path, help="a folder for the data; without it, it is removed at the end")
+    parser.add_argument("--keep", type=Path, help="a folder that keeps the data (default: removed at the end)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         before: dict[str, Any] | None = None

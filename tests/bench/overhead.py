@@ -1,29 +1,28 @@
-"""Overhead: what recording every batch adds to a real training, next to other recorders and to doing nothing.
+"""Overhead: measure what recording every batch adds to a real training, compared with other recorders.
 
     python tests/bench/overhead.py [--epochs 5] [--repeat 20] [--batch 32] [--only provml]
 
-A small CNN learns scikit-learn's digits in PyTorch, on one thread. In one training an epoch with and an epoch without
-the recorder go through the data side by side, batch by batch, and take turns in going first, so that both see the same
-machine. The two have optimizers of their own for the same weights, since a capture hangs on the optimizer. A batch is
-timed from asking for its data until its loss is told; what begins or ends an epoch is part of its first batch and of
-the call that finds no more. What other threads of the process work meanwhile (writing, mostly) cannot be told apart by
-batch and counts to the recorder as a whole; since some of them work by the clock and some by what is recorded, it is
-taken from as many epochs again that are all recorded. A batch is two events: its loss, and its end with its time.
+A small CNN learns scikit-learn's digits in PyTorch, on one thread. Within one training, an epoch with the recorder and
+an epoch without it alternate batch by batch, and take turns in going first: both see the same state of the machine.
+Each has an optimizer for the shared weights, since a capture attaches to the optimizer. The time of a batch is from the
+request for its data until its loss is recorded. Work at the start of an epoch counts to its first batch, work at the
+end to the call that finds no more batches. CPU time of other threads (mostly writing) cannot be assigned to batches. It
+is measured over further epochs that are all recorded, and added as a whole. A batch is two events: its loss, and its
+end with its duration.
 
-Each training is in a process of its own: where things come to lie in memory makes a difference from one process to the
-next (0.3 % was seen), which trainings in the same process do not show. Those of all contenders take turns.
+Each training is a separate process, since the memory layout makes a difference from one process to the next (0.3 % was
+observed), which trainings in one process do not show. The processes of all contenders take turns.
 
-Shown is the CPU time that is added to the training. The machine is disturbed now and then, and by far more than what is
-to be measured, so it is the median over all pairs of epochs of what is added at the same place in them (the first
-batch, the second, …, the end), summed over the places, and what the other threads took, which is also shown by itself.
-The interval is that of 95 in 100 resamplings of the trainings. Then the mean, which takes all as it came and so varies
-more, and the added wall time (medians). The control is a recorder that does nothing but read the loss, as many a plain
-training does to print it and this one does not: what is over the control is what recording adds there. The limit keeps
-four bare numbers of each batch in a mapped file, in a few lines of Python. `provml, captured` is the capture for
-PyTorch with all it does (adaptations are looked for at every step), `provml, by hand` the recorder's own verbs.
-Contenders that are not installed are named and left out. Which keep what was recorded through a `kill -9` is from the
-design of each: writing through (sqlite, flushed files, a mapped journal) or in portions and at the end. Nothing is
-asserted.
+The figure is the CPU time that is added to the training. Disturbances of the machine are far greater than this figure,
+so it is a sum of medians: for each position in an epoch (first batch, second batch, …, end) the median over all pairs
+of epochs of the added time. The time of other threads is included and also shown separately. The interval covers 95 %
+of resamplings of the trainings. Then follow the mean, which includes all disturbances and varies more, and the added
+wall time (medians). The control is a recorder that only reads the loss, as many trainings do to print it; this training
+does not. The cost of recording for those trainings is in the column `over control`. The limit writes four numbers per
+batch to a mapped file in a few lines of Python. `provml, captured` is the capture for PyTorch with all that it does (it
+looks for adaptations at every step), `provml, by hand` calls the recording API. Contenders that are not installed are
+listed and skipped. The column `kill -9` follows from the design of each contender: `keeps` if it writes through
+(sqlite, flushed files, a mapped journal), empty if it writes in portions or at the end. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -45,226 +44,228 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
-import capture as others  # the contenders of the benchmark next door
+import capture as recorders  # the contenders of capture.py
 
 Batches = Iterable[Any]
-Around = Callable[[Batches], Iterator[tuple[Any, Callable[..., None]]]]
-"""What is given the loader of an epoch and gives its batches, each with what is to be told of its loss."""
+Instrument = Callable[[Batches], Iterator[tuple[Any, Callable[..., None]]]]
+"""A function that iterates over the loader of an epoch: each batch with the function that records its loss."""
 
 
-def nothing(loss: Any) -> None:
-    """What a plain training tells of a batch."""
+def record_nothing(loss: Any) -> None:
+    """Do nothing, as a training without a recorder."""
 
 
 def plain(loader: Batches) -> Iterator[tuple[Any, Callable[..., None]]]:
     for pair in loader:
-        yield pair, nothing
+        yield pair, record_nothing
 
 
-def telling(contender: Callable[[Path], Any]) -> Callable[..., Any]:
-    """A contender that is told of each batch."""
+def calling(contender: Callable[[Path], Any]) -> Callable[..., Any]:
+    """Wrap a contender of capture.py, whose function is called once per batch."""
 
     @contextmanager
-    def instrument(folder: Path, training: dict[str, Any]) -> Iterator[Around]:
-        with contender(folder) as tell:
+    def start(folder: Path, training: dict[str, Any]) -> Iterator[Instrument]:
+        with contender(folder) as record_batch:
             epoch = 0
 
-            def around(loader: Batches) -> Iterator[tuple[Any, Callable[..., None]]]:
+            def instrument(loader: Batches) -> Iterator[tuple[Any, Callable[..., None]]]:
                 nonlocal epoch
                 epoch += 1
                 for batch, pair in enumerate(loader):
-                    yield pair, lambda loss, batch=batch: tell(epoch, batch, loss.item())
+                    yield pair, lambda loss, batch=batch: record_batch(epoch, batch, loss.item())
 
-            yield around
+            yield instrument
 
-    return instrument
+    return start
 
 
 @contextmanager
-def captured(folder: Path, training: dict[str, Any]) -> Iterator[Around]:
-    """provml's capture for PyTorch."""
+def captured(folder: Path, training: dict[str, Any]) -> Iterator[Instrument]:
+    """Use the capture of provml for PyTorch."""
     from provml.capture.torch import Capture
 
     with Capture("digits", training["network"], training["optimizer"], home=folder, strict=True) as capture:
         epochs = capture.epochs(1_000_000)
 
-        def around(loader: Batches) -> Iterator[tuple[Any, Callable[..., None]]]:
+        def instrument(loader: Batches) -> Iterator[tuple[Any, Callable[..., None]]]:
             next(epochs)
             for pair in capture.batches(loader):
                 yield pair, capture.measured
 
-        yield around
+        yield instrument
         epochs.close()
 
 
 @contextmanager
-def tensorboard(folder: Path) -> Iterator[others.Tell]:
+def tensorboard(folder: Path) -> Iterator[recorders.RecordBatch]:
     from torch.utils.tensorboard import SummaryWriter
 
     writer = SummaryWriter(str(folder))
 
-    def tell(epoch: int, batch: int, loss: float) -> None:
+    def record_batch(epoch: int, batch: int, loss: float) -> None:
         writer.add_scalar("loss", loss, epoch * 1000 + batch)
         writer.add_scalar("seconds", 0.001, epoch * 1000 + batch)
 
-    yield tell
+    yield record_batch
     writer.close()
 
 
 @contextmanager
-def bare(folder: Path) -> Iterator[others.Tell]:
-    """The limit: four numbers of each batch, in a file that is mapped."""
+def bare(folder: Path) -> Iterator[recorders.RecordBatch]:
+    """Write four numbers per batch to a mapped file: the limit."""
     with (folder / "numbers").open("w+b") as file:
         file.truncate(1 << 20)
         numbers = memoryview(mmap.mmap(file.fileno(), 1 << 20)).cast("d")
         rows = cycle(range(0, len(numbers), 4))
 
-        def tell(epoch: int, batch: int, loss: float) -> None:
+        def record_batch(epoch: int, batch: int, loss: float) -> None:
             row = next(rows)
             numbers[row] = epoch
             numbers[row + 1] = batch
             numbers[row + 2] = loss
             numbers[row + 3] = time.time()
 
-        yield tell
+        yield record_batch
 
 
 CONTENDERS: dict[str, tuple[str, bool, Callable[..., Any]]] = {
-    "no-op (control)": ("", False, telling(others.nothing)),
-    "bare numbers, mapped (limit)": ("", True, telling(bare)),
+    "no-op (control)": ("", False, calling(recorders.no_recorder)),
+    "bare numbers, mapped (limit)": ("", True, calling(bare)),
     "provml, captured": ("", True, captured),
-    "provml, by hand": ("", True, telling(others.with_provml("map"))),
-    "json, flushed": ("", True, telling(others.with_json(True))),
-    "MLflow, sqlite, synchronous": ("mlflow", True, telling(others.with_mlflow(True))),
-    "MLflow, sqlite, asynchronous": ("mlflow", False, telling(others.with_mlflow(False))),
-    "ProvLake, file, unbuffered": ("provlake", True, telling(others.with_provlake(1))),
-    "ProvLake, file, bags of 50": ("provlake", False, telling(others.with_provlake(50))),
-    "yProv4ML": ("yprov4ml", False, telling(others.yprov4ml)),
-    "Flowcept, offline, lightweight": ("flowcept", False, telling(others.flowcept)),
-    "TensorBoard": ("tensorboard", False, telling(tensorboard)),
+    "provml, by hand": ("", True, calling(recorders.with_provml("map"))),
+    "json, flushed": ("", True, calling(recorders.with_json(True))),
+    "MLflow, sqlite, synchronous": ("mlflow", True, calling(recorders.with_mlflow(True))),
+    "MLflow, sqlite, asynchronous": ("mlflow", False, calling(recorders.with_mlflow(False))),
+    "ProvLake, file, unbuffered": ("provlake", True, calling(recorders.with_provlake(1))),
+    "ProvLake, file, bags of 50": ("provlake", False, calling(recorders.with_provlake(50))),
+    "yProv4ML": ("yprov4ml", False, calling(recorders.yprov4ml)),
+    "Flowcept, offline, lightweight": ("flowcept", False, calling(recorders.flowcept)),
+    "TensorBoard": ("tensorboard", False, calling(tensorboard)),
 }
 
 
 class Clock:
-    """The seconds of CPU of this thread, and of the wall, that each part of an epoch took."""
+    """CPU seconds of this thread and wall seconds of each step of an epoch."""
 
     def __init__(self) -> None:
-        self.own: list[float] = []
+        self.cpu: list[float] = []
         self.wall: list[float] = []
 
     def time(self, work: Callable[[], bool]) -> bool:
-        own, wall = time.thread_time(), time.perf_counter()
-        goes_on = work()
-        self.own.append(time.thread_time() - own)
+        cpu, wall = time.thread_time(), time.perf_counter()
+        has_more = work()
+        self.cpu.append(time.thread_time() - cpu)
         self.wall.append(time.perf_counter() - wall)
-        return goes_on
+        return has_more
 
 
 class Training(NamedTuple):
-    """Epochs with the recorder and as many without, in pairs, and the CPU time that other threads add to recorded ones,
-    a part of that of this thread."""
+    """Pairs of epochs with and without the recorder, and the CPU time of other threads as a part of this thread's."""
 
-    ours: list[Clock]
+    recorded: list[Clock]
     plain: list[Clock]
-    beside: float
+    other_threads: float
 
 
-def one_training(contender: str, epochs: int, size: int) -> Training:
-    """So many pairs of epochs, then so many epochs that are all recorded."""
-    instrument = CONTENDERS[contender][2]
+def run_training(contender: str, epochs: int, size: int) -> Training:
+    """Run pairs of epochs, then as many epochs that are all recorded."""
+    start = CONTENDERS[contender][2]
     import torch
     from sklearn.datasets import load_digits
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
     images, numbers = load_digits(return_X_y=True)
-    shown = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16
-    wanted = torch.tensor(numbers)
-    loader = list(zip(shown.split(size), wanted.split(size), strict=True))
+    inputs = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16
+    labels = torch.tensor(numbers)
+    loader = list(zip(inputs.split(size), labels.split(size), strict=True))
     nn = torch.nn
     network = nn.Sequential(
         nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(64 * 16, 64), nn.ReLU(), nn.Linear(64, 10),
     )  # fmt: skip
-    watched, unwatched = (torch.optim.SGD(network.parameters(), lr=0.05) for _ in range(2))
+    recorded_optimizer, plain_optimizer = (torch.optim.SGD(network.parameters(), lr=0.05) for _ in range(2))
     loss_of = nn.CrossEntropyLoss()
 
-    def stepping(around: Around, optimizer: Any) -> Callable[[], bool]:
-        """One batch a call, with all that is done around it; false when there was none left."""
-        batches = iter(around(loader))
+    def make_step(instrument: Instrument, optimizer: Any) -> Callable[[], bool]:
+        """Return a function that trains one batch, recording included; it returns False if there is no batch."""
+        batches = iter(instrument(loader))
 
         def step() -> bool:
-            for (x, y), tell in batches:
+            for (x, y), record_loss in batches:
                 optimizer.zero_grad()
                 loss = loss_of(network(x), y)
                 loss.backward()
                 optimizer.step()
-                tell(loss=loss.detach())
+                record_loss(loss=loss.detach())
                 return True
             return False
 
         return step
 
-    found = Training([], [], 0.0)
+    result = Training([], [], 0.0)
     with (
         tempfile.TemporaryDirectory() as folder,
-        instrument(Path(folder), {"network": network, "optimizer": watched}) as around,
+        start(Path(folder), {"network": network, "optimizer": recorded_optimizer}) as instrument,
     ):
         for number in range(epochs + 1):
-            ours, plains = Clock(), Clock()
-            both = [(ours, stepping(around, watched)), (plains, stepping(plain, unwatched))]
-            goes_on = True
-            while goes_on:
+            recorded_clock, plain_clock = Clock(), Clock()
+            both = [
+                (recorded_clock, make_step(instrument, recorded_optimizer)),
+                (plain_clock, make_step(plain, plain_optimizer)),
+            ]
+            has_more = True
+            while has_more:
                 for clock, step in both:
-                    goes_on = clock.time(step)
+                    has_more = clock.time(step)
                 both.reverse()
-            if number:  # the first warms the caches
-                found.ours.append(ours)
-                found.plain.append(plains)
-        whole, own = time.process_time(), time.thread_time()
+            if number:  # the first pair warms the caches
+                result.recorded.append(recorded_clock)
+                result.plain.append(plain_clock)
+        process, thread = time.process_time(), time.thread_time()
         for _ in range(epochs):
-            step = stepping(around, watched)
+            step = make_step(instrument, recorded_optimizer)
             while step():
                 pass
-        whole, own = time.process_time() - whole, time.thread_time() - own
-    return found._replace(beside=(whole - own) / own)
+        process, thread = time.process_time() - process, time.thread_time() - thread
+    return result._replace(other_threads=(process - thread) / thread)
 
 
 class Added(NamedTuple):
-    """What is added to a plain epoch, a part of it: CPU in all, that of other threads, CPU by means, and wall time."""
+    """Time added to a plain epoch, as a part of it: all CPU, CPU of other threads, CPU by means, and wall time."""
 
     cpu: float
-    beside: float
+    other_threads: float
     mean: float
     wall: float
 
 
 def added(trainings: list[Training]) -> Added:
-    """What the recorder adds by all pairs of epochs of these trainings."""
+    """Return what the recorder adds in all pairs of epochs of these trainings."""
     import numpy
 
-    def by_place(side: str, clock: str) -> Any:
-        return numpy.array([getattr(one, clock) for training in trainings for one in getattr(training, side)])
+    def by_position(side: str, kind: str) -> Any:
+        return numpy.array([getattr(clock, kind) for training in trainings for clock in getattr(training, side)])
 
-    def typical(clock: str) -> float:
-        more = by_place("ours", clock) - by_place("plain", clock)
-        return float(numpy.median(more, axis=0).sum() / numpy.median(by_place("plain", clock), axis=0).sum())
+    def typical(kind: str) -> float:
+        more = by_position("recorded", kind) - by_position("plain", kind)
+        return float(numpy.median(more, axis=0).sum() / numpy.median(by_position("plain", kind), axis=0).sum())
 
-    beside = statistics.mean(training.beside for training in trainings)
-    mean = float(by_place("ours", "own").sum() / by_place("plain", "own").sum()) - 1
-    return Added(typical("own") + beside, beside, mean + beside, typical("wall"))
+    other_threads = statistics.mean(training.other_threads for training in trainings)
+    mean = float(by_position("recorded", "cpu").sum() / by_position("plain", "cpu").sum()) - 1
+    return Added(typical("cpu") + other_threads, other_threads, mean + other_threads, typical("wall"))
 
 
 def resampled(trainings: list[Training], seed: int) -> list[float]:
-    """The CPU that is added, for 1,000 draws of as many trainings."""
+    """Return the added CPU time of 1,000 resamplings of the trainings."""
     draw = random.Random(seed)
     return [added(draw.choices(trainings, k=len(trainings))).cpu for _ in range(1000)]
 
 
 def interval(draws: list[float]) -> str:
-    """Where 95 of 100 are."""
-    found = sorted(draws)
-    return f"{found[len(found) // 40]:+.2%} … {found[-len(found) // 40]:+.2%}"
+    """Return the interval of 95 % of the draws."""
+    ordered = sorted(draws)
+    return f"{ordered[len(ordered) // 40]:+.2%} … {ordered[-len(ordered) // 40]:+.2%}"
 
 
 def main() -> None:
@@ -272,40 +273,43 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--repeat", type=int, default=20)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--only", default="", help="only contenders with this in their name, the control and the limit")
-    given = parser.parse_args()
-    found = []
+    parser.add_argument(
+        "--only", default="", help="only contenders with this text in their name, the control and the limit"
+    )
+    options = parser.parse_args()
+    names = []
     for name, (package, _, _) in CONTENDERS.items():
-        if given.only not in name and "control" not in name and "limit" not in name:
+        if options.only not in name and "control" not in name and "limit" not in name:
             continue
         if package and importlib.util.find_spec(package) is None:
-            print(f"{name}: not installed, left out")
+            print(f"{name}: not installed, skipped")
         else:
-            found.append(name)
-    trainings: dict[str, list[Training]] = {name: [] for name in found}
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as each_in_its_own:
-        for _ in range(given.repeat):
-            for name in found:
-                trainings[name].append(each_in_its_own.submit(one_training, name, given.epochs, given.batch).result())
-    plains = [clock for several in trainings.values() for training in several for clock in training.plain]
-    batch = statistics.median(statistics.median(clock.own) for clock in plains) * 1000
+            names.append(name)
+    trainings: dict[str, list[Training]] = {name: [] for name in names}
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        for _ in range(options.repeat):
+            for name in names:
+                training = pool.submit(run_training, name, options.epochs, options.batch).result()
+                trainings[name].append(training)
+    clocks = [clock for group in trainings.values() for training in group for clock in training.plain]
+    batch = statistics.median(statistics.median(clock.cpu) for clock in clocks) * 1000
     print(
-        f"\nA plain batch takes {batch:.2f} ms of CPU; {given.repeat} trainings of {given.epochs} pairs of epochs each"
+        f"\nA plain batch takes {batch:.2f} ms of CPU; {options.repeat} trainings of {options.epochs} pairs of epochs"
     )
     print(
-        f"{'contender':<32}{'kill -9':>9}{'added, CPU':>12}{'95 of 100':>20}{'threads':>10}{'mean':>9}{'wall':>9}"
-        f"{'over control':>14}{'95 of 100':>20}"
+        f"{'contender':<32}{'kill -9':>9}{'added, CPU':>12}{'95 %':>20}{'threads':>10}{'mean':>9}{'wall':>9}"
+        f"{'over control':>14}{'95 %':>20}"
     )
-    control = trainings[found[0]]
-    reading, control_draws = added(control).cpu, resampled(control, 0)
-    for number, (name, several) in enumerate(trainings.items()):
-        more, draws = added(several), resampled(several, number)
+    control = trainings[names[0]]
+    control_cpu, control_draws = added(control).cpu, resampled(control, 0)
+    for number, (name, group) in enumerate(trainings.items()):
+        more, draws = added(group), resampled(group, number)
         keeps = "keeps" if CONTENDERS[name][1] else ""
         line = f"{name:<32}{keeps:>9}{more.cpu:>+12.2%}{interval(draws):>20}"
-        line += f"{more.beside:>10.2%}{more.mean:>+9.2%}{more.wall:>+9.2%}"
+        line += f"{more.other_threads:>10.2%}{more.mean:>+9.2%}{more.wall:>+9.2%}"
         if number:
-            beyond = [one - other for one, other in zip(draws, control_draws, strict=True)]
-            line += f"{more.cpu - reading:>+14.2%}{interval(beyond):>20}"
+            over_control = [draw - other for draw, other in zip(draws, control_draws, strict=True)]
+            line += f"{more.cpu - control_cpu:>+14.2%}{interval(over_control):>20}"
         print(line)
 
 

@@ -1,4 +1,4 @@
-"""Networks this small are trained by one thread: several on few cores only wait for each other."""
+"""Use one thread for the small networks of these tests: on few cores, several threads only wait for each other."""
 
 import gc
 import os
@@ -10,7 +10,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_collection_finish() -> None:
-    """What the frameworks have loaded stays: closing a store sweeps, and need not look through all of it each time."""
-    given(st.none())(lambda nothing: None)()  # on 3.14, Hypothesis warns where it begins with what holds it frozen
+    """Exclude what the frameworks loaded from garbage collection, which closing a store triggers."""
+    given(st.none())(lambda nothing: None)()  # on 3.14, Hypothesis warns if it starts after the freeze
     gc.collect()
     gc.freeze()

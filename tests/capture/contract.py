@@ -1,7 +1,7 @@
-"""What every capture does, whichever framework it watches: one class of tests that each framework's tests subclass.
+"""Tests that every capture passes: classes that the tests of each framework subclass.
 
-A subclass says in `train` how its framework trains on scikit-learn's digits, and gives back what the framework itself
-says of that training; the tests here hold what was recorded against it.
+A subclass trains on scikit-learn's digits in `train` and returns what the framework itself reports about the training.
+The tests compare it with what was recorded.
 """
 
 from __future__ import annotations
@@ -15,68 +15,68 @@ from typing import Any, ClassVar
 import pytest
 
 import provml
-from provml.recorder import Recorder
+from provml.recording.run import Run
 from provml.validation import validate
 
-CLOSE = 1e-6
-
-
-Recorded = tuple["Told", Any]
+RELATIVE_TOLERANCE = 1e-6
+Recorded = tuple["Expected", Any]
 
 
 class Boom(Exception):
-    """What the contract has a training raise in its middle."""
+    """The error that the contract raises in the middle of a training."""
 
 
 @dataclass
-class Told:
-    """What a framework itself says of a training. Epochs (rounds, folds) count from 1."""
+class Expected:
+    """What a framework itself reports about a training. Epochs, rounds and folds are counted from 1."""
 
     result: bytes
-    """All that was learned, to the last bit: weights, trees, coefficients."""
+    """Everything that was learned, as bytes: weights, trees, coefficients."""
     hyperparameters: dict[str, Any]
-    """Some that must be there, with these values."""
+    """Some hyperparameters that must be recorded, with their values."""
     measures: dict[str, list[float]]
-    """Of the training, by epoch."""
+    """Measures of the training, by epoch."""
     validation: dict[str, list[float]] = field(default_factory=dict)
-    """Of the validation inside the training, by epoch."""
+    """Measures of the validation during the training, by epoch."""
     adaptations: list[tuple[int, str, float, float, str]] = field(default_factory=list)
-    """All of them: in which epoch, which hyperparameter, from what, to what, by which technique."""
+    """All adaptations: epoch, hyperparameter, old value, new value, technique."""
     layers: list[tuple[str, str]] = field(default_factory=list)
-    """All of them in order, by name and type."""
+    """Name and type of all layers in order."""
     evaluation: dict[str, float] = field(default_factory=dict)
     """Measures of an evaluation after the training."""
     model: Path | None = None
     """The file that the model was saved to."""
 
 
-class Faulty(Recorder):
-    """A recorder that breaks at every event after some: what no recorder does, but a capture may meet its like."""
+class FailingRun(Run):
+    """A run that raises at every event after the first ones."""
 
     def __init__(self, events: int, home: Path) -> None:
         super().__init__("digits", model="net", home=home, capture_environment=False)
-        self.events, self.whole = events, self.tell
-        self.tell = self.break_down
+        self.remaining_events, self.original_emit = events, self._emit
+        self._emit = self.emit_or_raise
 
-    def break_down(self, what: Any) -> None:
-        self.events -= 1
-        if self.events < 0:
+    def emit_or_raise(self, event: Any) -> None:
+        self.remaining_events -= 1
+        if self.remaining_events < 0:
             raise RuntimeError("broken")
-        self.whole(what)
+        self.original_emit(event)
 
 
 class CaptureContract:
-    """The contract. A subclass gives `train`, says its `software`, and may narrow what its framework has."""
+    """Tests of one training. A subclass defines `train` and `software`."""
 
     software: ClassVar[str]
-    """The name under which the framework stands in the environment."""
+    """The name of the framework in the recorded environment."""
     section: ClassVar[str] = "provml:TrainingEpochExecution"
-    """The class of the sections that measures belong to."""
+    """The class of the sections that have measures."""
 
     @classmethod
-    def train(cls, run: Recorder | None, folder: Path, *, fails: bool = False) -> Told:
-        """Train, seeded, with a capture on `run` (none: without any capture), files into `folder`; `fails`: raise
-        `Boom` in the middle of the training, from the user's side."""
+    def train(cls, run: Run | None, folder: Path, *, fails: bool = False) -> Expected:
+        """Train with a fixed seed and a capture that records into `run`; without a capture if `run` is None.
+
+        Files are saved in `folder`. With `fails`, user code raises `Boom` in the middle of the training.
+        """
         raise NotImplementedError
 
     @pytest.fixture(scope="class")
@@ -84,86 +84,96 @@ class CaptureContract:
     def recorded(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
         home = tmp_path_factory.mktemp("recorded")
         with provml.record("digits", model="net", home=home / "home", run="whole", strict=True) as run:
-            told = cls.train(run, home)
+            expected = cls.train(run, home)
         with provml.open(home / "home") as store:
-            yield told, store
+            yield expected, store
 
     @pytest.fixture(scope="class")
     @classmethod
-    def plain(cls, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    def plain(cls, tmp_path_factory: pytest.TempPathFactory) -> Expected:
         return cls.train(None, tmp_path_factory.mktemp("plain"))
 
     # ---- what is recorded
 
     def test_hyperparameters_are_recorded_with_their_values(self, recorded: Recorded):
-        told, store = recorded
+        expected, store = recorded
         rows = ask(
             store,
             """SELECT ?name ?value { ?training a provml:TrainingExecution ; prov:used ?v .
                ?v a provml:LearningHyperparameterValue ; prov:value ?value ;
                   provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
         )
-        found: dict[str, list[Any]] = {}
+        values: dict[str, list[Any]] = {}
         for name, value in rows:
-            found.setdefault(name, []).append(value)
-        assert told.hyperparameters
-        for name, value in told.hyperparameters.items():
-            assert name in found, f"{name} is not among {sorted(found)}"
-            assert any(is_close(value, one) for one in found[name]), f"{name} is {found[name]}, not {value!r}"
+            values.setdefault(name, []).append(value)
+        assert expected.hyperparameters
+        for name, value in expected.hyperparameters.items():
+            assert name in values, f"{name} is not among {sorted(values)}"
+            assert any(is_close(value, actual) for actual in values[name]), f"{name} is {values[name]}, not {value!r}"
 
     def test_layers_are_recorded_in_order(self, recorded: Recorded):
-        told, store = recorded
+        expected, store = recorded
         rows = ask(
             store,
             """SELECT ?name ?type { ?network a provml:ModelSchemaValue ; provml:hasLayer+ ?layer .
                ?layer provml:layerIndex ?index ; rdfs:label ?name ; provml:layerType ?type } ORDER BY ?index""",
         )
-        assert rows == told.layers
+        assert rows == expected.layers
 
     def test_measures_are_recorded_by_epoch(self, recorded: Recorded):
-        told, store = recorded
-        assert told.measures
-        assert by_epoch(store, self.section) == nearly(told.measures)
+        expected, store = recorded
+        assert expected.measures
+        assert measures_by_epoch(store, self.section) == approximately(expected.measures)
 
-    def test_validation_is_a_stage_of_its_own_with_an_epoch_for_each_of_the_training(self, recorded: Recorded):
-        told, store = recorded
-        assert by_epoch(store, "provml:ValidationEpochExecution") == nearly(told.validation)
-        if told.validation:
-            twins = ask(
+    def test_validation_is_a_separate_stage_with_an_epoch_for_each_training_epoch(self, recorded: Recorded):
+        expected, store = recorded
+        assert measures_by_epoch(store, "provml:ValidationEpochExecution") == approximately(expected.validation)
+        if expected.validation:
+            pairs = ask(
                 store,
-                f"""SELECT ?index ?other {{ ?twin a provml:ValidationEpochExecution ; provml:sectionIndex ?index ;
+                f"""SELECT ?index ?other {{ ?validation a provml:ValidationEpochExecution ; provml:sectionIndex ?index ;
                     prov:wasInformedBy ?epoch . ?epoch a {self.section} ; provml:sectionIndex ?other }}""",
             )
-            assert twins
-            assert all(index == other for index, other in twins)
+            assert pairs
+            assert all(index == other for index, other in pairs)
 
-    def test_every_adaptation_is_recorded_and_nothing_else_is(self, recorded: Recorded):
-        told, store = recorded
+    def test_all_adaptations_are_recorded_and_no_others(self, recorded: Recorded):
+        expected, store = recorded
         assert adaptations(store) == [
-            (epoch, name, pytest.approx(old, rel=CLOSE), pytest.approx(new, rel=CLOSE), technique)
-            for epoch, name, old, new, technique in told.adaptations
+            (
+                epoch,
+                name,
+                pytest.approx(old, rel=RELATIVE_TOLERANCE),
+                pytest.approx(new, rel=RELATIVE_TOLERANCE),
+                technique,
+            )
+            for epoch, name, old, new, technique in expected.adaptations
         ]
 
     def test_the_model_is_recorded(self, recorded: Recorded):
-        told, store = recorded
+        expected, store = recorded
         rows = ask(
             store,
             """SELECT ?model { ?model a provml:Model ; prov:wasGeneratedBy ?by .
                { ?by a provml:TrainingExecution } UNION { ?by provml:wasSectionOf/a provml:TrainingExecution } }""",
         )
         assert rows
-        if told.model is not None:
-            assert (digest_of(told.model),) in ask(store, "SELECT ?d { ?model a provml:Model ; provlake:sha256 ?d }")
+        if expected.model is not None:
+            assert (digest_of(expected.model),) in ask(
+                store, "SELECT ?d { ?model a provml:Model ; provlake:sha256 ?d }"
+            )
 
-    def test_the_evaluation_is_recorded_with_the_model_that_it_judged(self, recorded: Recorded):
-        told, store = recorded
+    def test_the_evaluation_is_recorded_with_the_evaluated_model(self, recorded: Recorded):
+        expected, store = recorded
         rows = ask(
             store,
             """SELECT ?name ?value { ?test a provml:EvaluationExecution ; prov:used ?model . ?model a provml:Model .
                ?v prov:wasGeneratedBy ?test ; a provml:ModelEvaluation ; prov:value ?value ;
                   provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
         )
-        assert dict(rows) == {name: pytest.approx(value, rel=CLOSE) for name, value in told.evaluation.items()}
+        assert dict(rows) == {
+            name: pytest.approx(value, rel=RELATIVE_TOLERANCE) for name, value in expected.evaluation.items()
+        }
 
     def test_the_environment_has_the_framework_with_its_version(self, recorded: Recorded):
         _, store = recorded
@@ -174,7 +184,7 @@ class CaptureContract:
         )
         assert self.software in dict(rows)
 
-    def test_a_training_that_ended_well_says_so(self, recorded: Recorded):
+    def test_a_successful_training_is_finished(self, recorded: Recorded):
         _, store = recorded
         assert store.run("whole").status == "FINISHED"
         assert ask(store, "SELECT DISTINCT ?s { ?stage a provml:LearningStageExecution ; provlake:status ?s }") == [
@@ -190,31 +200,31 @@ class CaptureContract:
         assert report, str(report)
         assert store.problems == []
 
-    # ---- what it leaves alone
+    # ---- what does not change
 
-    def test_the_result_is_the_same_to_the_last_bit_with_capture_and_without(self, recorded: Recorded, plain: Told):
-        told, _ = recorded
-        assert told.result == plain.result
-        assert told.measures == plain.measures
+    def test_the_result_is_identical_with_and_without_a_capture(self, recorded: Recorded, plain: Expected):
+        expected, _ = recorded
+        assert expected.result == plain.result
+        assert expected.measures == plain.measures
 
     @pytest.mark.parametrize("events", [0, 4, 12])
-    def test_faults_of_capture_leave_the_training_as_it_is(self, events: int, plain: Told, tmp_path: Path):
-        run = Faulty(events, tmp_path / "home")
-        told = self.train(run, tmp_path)
-        run.tell = run.whole
+    def test_errors_of_a_capture_do_not_change_the_training(self, events: int, plain: Expected, tmp_path: Path):
+        run = FailingRun(events, tmp_path / "home")
+        expected = self.train(run, tmp_path)
+        run._emit = run.original_emit
         run.finish()
-        assert run.faults > 0
-        assert told.result == plain.result
-        assert told.model is None or told.model.exists()
+        assert run.capture_errors > 0
+        assert expected.result == plain.result
+        assert expected.model is None or expected.model.exists()
 
-    def test_where_recording_is_off_the_training_is_as_it_is(
-        self, plain: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_the_training_is_unchanged_if_recording_is_disabled(
+        self, plain: Expected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setenv("PROVML_DISABLED", "1")
         with provml.record("digits", model="net", home=tmp_path / "home", strict=True) as run:
-            told = self.train(run, tmp_path)
-        assert told.result == plain.result
-        assert told.model is None or told.model.exists()
+            expected = self.train(run, tmp_path)
+        assert expected.result == plain.result
+        assert expected.model is None or expected.model.exists()
         assert not (tmp_path / "home").exists()
 
     def test_an_exception_inside_the_training_is_recorded_and_reaches_the_user(self, tmp_path: Path):
@@ -230,18 +240,38 @@ class CaptureContract:
             )
             assert rows == [("FAILED", "Boom")]
 
+    @pytest.mark.parametrize("in_handler", [True, False])
+    def test_an_exception_that_the_program_catches_fails_the_training(self, tmp_path: Path, in_handler: bool):
+        run = provml.record("digits", model="net", home=tmp_path / "home", run="failed", strict=True)
+        try:
+            self.train(run, tmp_path, fails=True)
+        except Boom:
+            if in_handler:
+                run.finish()
+        run.finish()
+        with provml.open(tmp_path / "home") as store:
+            rows = ask(
+                store,
+                """SELECT ?status ?type { ?training a provml:TrainingExecution ; provlake:status ?status ;
+                   provlake:exceptionType ?type }""",
+            )
+            assert rows in ([("FAILED", "Boom")], [("FAILED", "UnknownException")][in_handler:])
+            assert store.run("failed").status == "FAILED"
+            planned = {"epochs", "num_boost_round", "num_iterations"}
+            assert not [row for row in adaptations(store) if row[1] in planned], "the plan was not changed"
 
-class SeveralContract:
-    """What holds where one capture records several trainings. A subclass says how to train a model on some rows."""
+
+class SeveralTrainingsContract:
+    """Tests of one capture that records several trainings. A subclass defines how to train a model on some rows."""
 
     @classmethod
     def capture(cls, **settings: Any) -> Any:
-        """A capture of the framework."""
+        """Return a capture of the framework."""
         raise NotImplementedError
 
     @classmethod
     def train_on(cls, capture: Any, folder: Path, rows: slice, model: Any = None) -> Any:
-        """Train a fresh model, or one that is given further, on these rows of the digits; the model."""
+        """Train a new model, or continue to train the given one, on these rows of the digits; return the model."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -258,62 +288,80 @@ class SeveralContract:
         self.train_on(capture, folder, slice(350, 400))
         capture.finish()
         with provml.open(home) as store:
-            first, second, third = used_by(store, "TrainingExecution")
+            first, second, third = datasets_used_by(store, "TrainingExecution")
             assert first
             assert len(first | second | third) == len(first) + len(second) + len(third)
 
-    def test_only_the_same_model_is_one_gone_on_with(self, several: tuple[Any, Path, Path]):
+    def test_only_a_training_of_the_same_model_continues_from_it(self, several: tuple[Any, Path, Path]):
         capture, folder, home = several
         model = self.train_on(capture, folder, slice(0, 200))
         self.train_on(capture, folder, slice(0, 200))
         self.train_on(capture, folder, slice(0, 200), model)
         capture.finish()
         with provml.open(home) as store:
-            made, before = models_of(store)
-            assert before == [None, None, made[0]]
+            produced, before = models_of(store)
+            assert before == [None, None, produced[0]]
 
 
-class JudgingContract(SeveralContract):
-    """What holds where a framework says which model it judges."""
+class EvaluationContract(SeveralTrainingsContract):
+    """Tests of frameworks that report which model they evaluate."""
 
     @classmethod
-    def judge_on(cls, capture: Any, folder: Path, rows: slice, model: Any) -> None:
+    def evaluate_on(cls, capture: Any, folder: Path, rows: slice, model: Any) -> None:
         """Evaluate a model on these rows."""
         raise NotImplementedError
 
     def test_each_evaluation_is_recorded_on_its_own_data(self, several: tuple[Any, Path, Path]):
         capture, folder, home = several
         model = self.train_on(capture, folder, slice(0, 200))
-        self.judge_on(capture, folder, slice(500, 600), model)
-        self.judge_on(capture, folder, slice(600, 650), model)
+        self.evaluate_on(capture, folder, slice(500, 600), model)
+        self.evaluate_on(capture, folder, slice(600, 650), model)
         capture.finish()
         with provml.open(home) as store:
-            first, second = used_by(store, "EvaluationExecution")
+            first, second = datasets_used_by(store, "EvaluationExecution")
             assert first
             assert not first & second
 
-    def test_an_evaluation_judges_the_model_that_it_was_given(self, several: tuple[Any, Path, Path]):
+    def test_an_evaluation_is_recorded_with_its_model(self, several: tuple[Any, Path, Path]):
         capture, folder, home = several
-        one = self.train_on(capture, folder, slice(0, 200))
-        other = self.train_on(capture, folder, slice(0, 200))
-        for model in (one, other, one, other):
-            self.judge_on(capture, folder, slice(500, 600), model)
+        first = self.train_on(capture, folder, slice(0, 200))
+        second = self.train_on(capture, folder, slice(0, 200))
+        for model in (first, second, first, second):
+            self.evaluate_on(capture, folder, slice(500, 600), model)
         capture.finish()
         with provml.open(home) as store:
-            made, _ = models_of(store)
-            assert judged(store) == [made[0], made[1], made[0], made[1]]
+            produced, _ = models_of(store)
+            assert evaluated_models(store) == [produced[0], produced[1], produced[0], produced[1]]
+
+    def test_a_model_that_was_evaluated_in_memory_is_the_model_of_the_file_it_is_saved_in(
+        self, several: tuple[Any, Path, Path]
+    ):
+        capture, folder, home = several
+        model = self.train_on(capture, folder, slice(0, 200))
+        self.evaluate_on(capture, folder, slice(500, 600), model)
+        file = folder / "saved.bin"
+        file.write_bytes(b"weights")
+        capture.saved(file)
+        self.evaluate_on(capture, folder, slice(600, 650), model)
+        capture.finish()
+        with provml.open(home) as store:
+            first, second = evaluated_models(store)
+            assert first == second
+            digests = ask(store, "SELECT ?m { ?m a provml:Model ; prov:alternateOf/provlake:path ?p }")
+            assert (first,) in digests, "the model is an alternate of the content of its file"
+            assert store.validate("latest")
 
 
-# ---- asking
+# ---- queries
 
 
 def ask(store: Any, sparql: str) -> list[tuple[Any, ...]]:
-    """The rows of a question."""
+    """Return the rows of a SPARQL query."""
     return [tuple(row) for row in store.query(sparql).rows]
 
 
 def used(store: Any, kind: str = "TrainingExecution") -> dict[str, Any]:
-    """The values that stages of one class used, by name."""
+    """Return the values that stages of a class used, by name."""
     return dict(
         ask(
             store,
@@ -324,7 +372,7 @@ def used(store: Any, kind: str = "TrainingExecution") -> dict[str, Any]:
 
 
 def model_facts(store: Any) -> dict[str, Any]:
-    """What is known of models, by name."""
+    """Return the recorded characteristics of models, by name."""
     return dict(
         ask(
             store,
@@ -334,48 +382,48 @@ def model_facts(store: Any) -> dict[str, Any]:
     )
 
 
-def by_epoch(store: Any, section: str) -> dict[str, list[float]]:
-    """The measures of the sections of one class, by name, in the order of the sections."""
+def measures_by_epoch(store: Any, section: str) -> dict[str, list[float]]:
+    """Return the measures of the sections of a class by name, in the order of the sections."""
     rows = ask(
         store,
         f"""SELECT ?name ?value {{ ?section a {section} ; provml:sectionIndex ?index .
             ?v prov:wasGeneratedBy ?section ; a provml:ModelEvaluation ; prov:value ?value ;
                provlake:wasDerivedFromAttribute/rdfs:label ?name }} ORDER BY ?name ?index""",
     )
-    found: dict[str, list[float]] = {}
+    measures: dict[str, list[float]] = {}
     for name, value in rows:
-        found.setdefault(name, []).append(value)
-    return found
+        measures.setdefault(name, []).append(value)
+    return measures
 
 
-def used_by(store: Any, kind: str) -> list[set[str]]:
-    """The data that each stage of a kind used, in the order of the stages."""
+def datasets_used_by(store: Any, kind: str) -> list[set[str]]:
+    """Return the datasets that each stage of a class used, in the order of the stages."""
     rows = ask(
         store,
         f"""SELECT ?stage ?data {{ ?stage a provml:{kind} ; prov:startedAtTime ?t ; prov:used ?data .
             ?data a provml:LearningDataset }} ORDER BY ?t""",
     )
-    found: dict[str, set[str]] = {}
+    datasets: dict[str, set[str]] = {}
     for stage, data in rows:
-        found.setdefault(stage, set()).add(data)
-    return list(found.values())
+        datasets.setdefault(stage, set()).add(data)
+    return list(datasets.values())
 
 
 def models_of(store: Any) -> tuple[list[Any], list[Any]]:
-    """Of each training in order: the model that it made last, and the one that it went on from."""
+    """Return, for each training in order, the last model that it produced, and the model that it continued from."""
     rows = ask(
         store,
-        """SELECT ?training ?made ?before { ?training a provml:TrainingExecution ; prov:startedAtTime ?t .
-           OPTIONAL { { ?made prov:wasGeneratedBy ?training } UNION
-             { ?made prov:wasGeneratedBy/provml:wasSectionOf ?training } ?made a provml:Model }
-           OPTIONAL { ?training prov:used ?before . ?before a provml:Model } } ORDER BY ?t ?made""",
+        """SELECT ?training ?produced ?before { ?training a provml:TrainingExecution ; prov:startedAtTime ?t .
+           OPTIONAL { { ?produced prov:wasGeneratedBy ?training } UNION
+             { ?produced prov:wasGeneratedBy/provml:wasSectionOf ?training } ?produced a provml:Model }
+           OPTIONAL { ?training prov:used ?before . ?before a provml:Model } } ORDER BY ?t ?produced""",
     )
-    made, before = {row[0]: row[1] for row in rows}, {row[0]: row[2] for row in rows}
-    return list(made.values()), list(before.values())
+    produced, before = {row[0]: row[1] for row in rows}, {row[0]: row[2] for row in rows}
+    return list(produced.values()), list(before.values())
 
 
-def judged(store: Any) -> list[Any]:
-    """The models that the evaluations judged, in their order."""
+def evaluated_models(store: Any) -> list[Any]:
+    """Return the models that were evaluated, in the order of the evaluations."""
     rows = ask(
         store,
         "SELECT ?m { ?e a provml:EvaluationExecution ; prov:startedAtTime ?t ; provml:evaluated ?m } ORDER BY ?t",
@@ -384,7 +432,7 @@ def judged(store: Any) -> list[Any]:
 
 
 def adaptations(store: Any) -> list[tuple[Any, ...]]:
-    """All adaptations, in their order: epoch, hyperparameter, old, new, technique."""
+    """Return all adaptations in order: epoch, hyperparameter, old value, new value, technique."""
     return ask(
         store,
         """SELECT ?epoch ?name ?old ?new ?technique { ?adaptation a provml:AdaptationExecution ;
@@ -396,22 +444,22 @@ def adaptations(store: Any) -> list[tuple[Any, ...]]:
     )
 
 
-def nearly(measures: dict[str, list[float]]) -> dict[str, Any]:
-    """The same, compared with a tolerance: frameworks give floats of 32 bits in more than one way."""
-    return {name: pytest.approx(values, rel=CLOSE) for name, values in measures.items()}
+def approximately(measures: dict[str, list[float]]) -> dict[str, Any]:
+    """Return measures that compare with a tolerance: frameworks convert 32-bit floats in different ways."""
+    return {name: pytest.approx(values, rel=RELATIVE_TOLERANCE) for name, values in measures.items()}
 
 
-def is_close(wanted: Any, found: Any) -> bool:
-    """Whether a value is the one that was wanted."""
-    if isinstance(wanted, float) and isinstance(found, (int, float)):
-        return bool(found == pytest.approx(wanted, rel=CLOSE))
-    return bool(wanted == found)
+def is_close(expected: Any, actual: Any) -> bool:
+    """Return whether a value is the expected one."""
+    if isinstance(expected, float) and isinstance(actual, (int, float)):
+        return bool(actual == pytest.approx(expected, rel=RELATIVE_TOLERANCE))
+    return bool(expected == actual)
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file or a folder, as provml knows it."""
-    from provml import content
+    """Return the SHA-256 of a file or a folder, as provml computes it."""
+    from provml.recording import hashing
 
-    known = content.of(path)
-    assert known is not None
-    return known.sha256
+    digest = hashing.digest(path)
+    assert digest is not None
+    return digest.sha256

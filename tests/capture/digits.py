@@ -1,4 +1,4 @@
-"""Scikit-learn's digits, small: the data that every capture's tests train on."""
+"""A part of scikit-learn's digits: the data of all capture tests."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 
-def rows(some: slice) -> tuple[Any, Any]:
-    """Some of the first rows, for trainings that are to be told apart."""
+def rows(part: slice) -> tuple[Any, Any]:
+    """Return some rows, for trainings with different data."""
     arrays = list(digits().values())
-    x, y = (np.concatenate(several)[some] for several in zip(*arrays, strict=True))
+    x, y = (np.concatenate(columns)[part] for columns in zip(*arrays, strict=True))
     return x, y
 
 
 def digits() -> dict[str, tuple[Any, Any]]:
-    """Images of 8 x 8 as rows of 64 floats, and what they show, by role."""
+    """Return 8 x 8 images as rows of 64 floats, and their labels, by role."""
     from sklearn.datasets import load_digits
 
     x, y = load_digits(return_X_y=True)

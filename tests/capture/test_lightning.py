@@ -1,4 +1,4 @@
-"""Lightning, really trained: what a Trainer did is recorded."""
+"""Lightning: a training by its Trainer is recorded."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import provml
 from capture.contract import (
     Boom,
     CaptureContract,
-    JudgingContract,
-    Told,
+    EvaluationContract,
+    Expected,
     adaptations,
     ask,
     digest_of,
-    judged,
+    evaluated_models,
     used,
 )
 from capture.digits import digits, rows
-from provml.recorder import Recorder
+from provml.recording.run import Run
 
 lightning = pytest.importorskip(
     "lightning.pytorch", reason="Lightning is not installed: `pip install 'provml[lightning]'`"
@@ -51,34 +51,33 @@ class Network(lightning.LightningModule):
         self.fails = fails
         self.body = torch.nn.Sequential(torch.nn.Linear(64, width), torch.nn.ReLU())
         self.out = torch.nn.Linear(width, 10)
-        self.told: dict[str, list[dict[str, float]]] = {"training": [], "validation": []}
 
-    def judge(self, batch: Any, role: str) -> Any:
+    def evaluate(self, batch: Any, role: str) -> Any:
         x, y = batch
-        guess = self.out(self.body(x))
-        loss = torch.nn.functional.cross_entropy(guess, y)
-        accuracy = (guess.argmax(1) == y).float().mean()
+        prediction = self.out(self.body(x))
+        loss = torch.nn.functional.cross_entropy(prediction, y)
+        accuracy = (prediction.argmax(1) == y).float().mean()
         self.log_dict({f"{role}_loss": loss, f"{role}_accuracy": accuracy}, on_step=False, on_epoch=True)
         return loss
 
     def training_step(self, batch: Any, index: int) -> Any:
         if self.fails and self.current_epoch == 1 and index == 3:
             raise Boom("in the middle")
-        return self.judge(batch, "train")
+        return self.evaluate(batch, "train")
 
     def validation_step(self, batch: Any, index: int) -> None:
-        self.judge(batch, "val")
+        self.evaluate(batch, "val")
 
     def test_step(self, batch: Any, index: int) -> None:
-        self.judge(batch, "test")
+        self.evaluate(batch, "test")
 
     def configure_optimizers(self) -> Any:
         optimizer = torch.optim.SGD(self.parameters(), lr=0.5, momentum=0.5)
         return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=self.hparams["gamma"])]
 
 
-class Told2(lightning.Callback):
-    """What Lightning itself says of each epoch."""
+class MetricsOfEpochs(lightning.Callback):
+    """Collects the metrics of each epoch."""
 
     def __init__(self) -> None:
         self.epochs: list[dict[str, float]] = []
@@ -87,34 +86,35 @@ class Told2(lightning.Callback):
         self.epochs.append({name: float(value) for name, value in trainer.callback_metrics.items()})
 
 
-def trainer(folder: Path, *callbacks: Any, epochs: int = 4, **more: Any) -> Any:
+def trainer(folder: Path, *callbacks: Any, epochs: int = 4, **settings: Any) -> Any:
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False, "accelerator": "cpu"}
-    return lightning.Trainer(max_epochs=epochs, default_root_dir=folder, callbacks=list(callbacks), **(quiet | more))
+    return lightning.Trainer(
+        max_epochs=epochs, default_root_dir=folder, callbacks=list(callbacks), **(quiet | settings)
+    )
 
 
 class TestLightning(CaptureContract):
     software = "lightning"
 
     @classmethod
-    def train(cls, run: Recorder | None, folder: Path, *, fails: bool = False) -> Told:
+    def train(cls, run: Run | None, folder: Path, *, fails: bool = False) -> Expected:
         torch.manual_seed(7)
-        network, said = Network(fails=fails), Told2()
-        kept = lightning.callbacks.ModelCheckpoint(folder / "kept", filename="{epoch}", save_top_k=-1)
+        network, metrics = Network(fails=fails), MetricsOfEpochs()
+        checkpoints = lightning.callbacks.ModelCheckpoint(folder / "kept", filename="{epoch}", save_top_k=-1)
         capture = [Capture(run=run)] if run is not None else []
-        one = trainer(folder, *capture, said, kept)
-        one.fit(network, loader("training"), loader("validation"))
-        (tested,) = one.test(network, loader("test"), verbose=False)
-        return Told(
+        fitting = trainer(folder, *capture, metrics, checkpoints)
+        fitting.fit(network, loader("training"), loader("validation"))
+        (tested,) = fitting.test(network, loader("test"), verbose=False)
+        return Expected(
             result=b"".join(tensor.numpy().tobytes() for tensor in network.state_dict().values()),
             hyperparameters={
                 "optimizer": "SGD", "learning_rate": 0.5, "momentum": 0.5, "epochs": 4, "batch_size": 48,
                 "scheduler": "StepLR", "width": 16, "gamma": 0.1, "num_layers": 4, "precision": "32-true",
             },
-            measures={name: [epoch[f"train_{name}"] for epoch in said.epochs] for name in ("loss", "accuracy")},
-            validation={name: [epoch[f"val_{name}"] for epoch in said.epochs] for name in ("loss", "accuracy")},
+            measures={name: [epoch[f"train_{name}"] for epoch in metrics.epochs] for name in ("loss", "accuracy")},
+            validation={name: [epoch[f"val_{name}"] for epoch in metrics.epochs] for name in ("loss", "accuracy")},
             adaptations=[
                 (3, "learning_rate", 0.5, 0.05, "StepLR"),
-                (4, "learning_rate", 0.05, 0.005, "StepLR"),
             ],
             layers=[("body", "Sequential"), ("body.0", "Linear"), ("body.1", "ReLU"), ("out", "Linear")],
             evaluation={name.removeprefix("test_"): value for name, value in tested.items()},
@@ -122,40 +122,40 @@ class TestLightning(CaptureContract):
         )  # fmt: skip
 
 
-class TestSeveral(JudgingContract):
+class TestSeveral(EvaluationContract):
     @classmethod
     def capture(cls, **settings: Any) -> Any:
         return Capture("digits", **settings)
 
     @classmethod
-    def loader(cls, some: slice) -> Any:
-        data = torch.utils.data.TensorDataset(*map(torch.from_numpy, rows(some)))
+    def loader(cls, part: slice) -> Any:
+        data = torch.utils.data.TensorDataset(*map(torch.from_numpy, rows(part)))
         return torch.utils.data.DataLoader(data, batch_size=50)
 
     @classmethod
-    def train_on(cls, capture: Any, folder: Path, some: slice, model: Any = None) -> Any:
+    def train_on(cls, capture: Any, folder: Path, part: slice, model: Any = None) -> Any:
         model = model or Network()
-        trainer(folder, capture, epochs=1, enable_checkpointing=False).fit(model, cls.loader(some))
+        trainer(folder, capture, epochs=1, enable_checkpointing=False).fit(model, cls.loader(part))
         return model
 
     @classmethod
-    def judge_on(cls, capture: Any, folder: Path, some: slice, model: Any) -> None:
-        trainer(folder, capture, enable_checkpointing=False).test(model, cls.loader(some), verbose=False)
+    def evaluate_on(cls, capture: Any, folder: Path, part: slice, model: Any) -> None:
+        trainer(folder, capture, enable_checkpointing=False).test(model, cls.loader(part), verbose=False)
 
-    def test_a_checkpoint_that_was_loaded_is_judged(self, several: tuple[Any, Path, Path]):
+    def test_a_checkpoint_that_was_loaded_is_the_evaluated_model(self, several: tuple[Any, Path, Path]):
         capture, folder, home = several
-        kept = lightning.callbacks.ModelCheckpoint(folder / "kept", filename="{epoch}", save_top_k=-1)
-        one, network = trainer(folder, capture, kept, epochs=2), Network()
-        one.fit(network, self.loader(slice(0, 200)))
-        one.test(network, self.loader(slice(500, 600)), ckpt_path=folder / "kept" / "epoch=0.ckpt", verbose=False)
-        one.validate(network, self.loader(slice(500, 600)), verbose=False)
-        one.test(network, self.loader(slice(500, 600)), ckpt_path=folder / "kept" / "epoch=1.ckpt", verbose=False)
+        checkpoints = lightning.callbacks.ModelCheckpoint(folder / "kept", filename="{epoch}", save_top_k=-1)
+        fitting, network = trainer(folder, capture, checkpoints, epochs=2), Network()
+        fitting.fit(network, self.loader(slice(0, 200)))
+        fitting.test(network, self.loader(slice(500, 600)), ckpt_path=folder / "kept" / "epoch=0.ckpt", verbose=False)
+        fitting.validate(network, self.loader(slice(500, 600)), verbose=False)
+        fitting.test(network, self.loader(slice(500, 600)), ckpt_path=folder / "kept" / "epoch=1.ckpt", verbose=False)
         capture.finish()
         with provml.open(home) as store:
             paths = dict(ask(store, "SELECT ?m ?p { ?m a provml:Model ; provlake:path ?p }"))
-            assert [Path(paths[model]).name for model in judged(store)] == ["epoch=0.ckpt", "epoch=1.ckpt"]
+            assert [Path(paths[model]).name for model in evaluated_models(store)] == ["epoch=0.ckpt", "epoch=1.ckpt"]
             ((model,),) = ask(store, "SELECT ?m { ?v a provml:ValidationExecution ; provml:evaluated ?m }")
-            assert Path(paths[model]).name == "epoch=0.ckpt"  # what is loaded stays
+            assert Path(paths[model]).name == "epoch=0.ckpt"  # the loaded weights remain
 
 
 def test_early_stopping_adapts_the_number_of_epochs(tmp_path: Path):
@@ -169,49 +169,49 @@ def test_early_stopping_adapts_the_number_of_epochs(tmp_path: Path):
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_scheduler_that_a_callback_puts_in_is_the_one_that_moves_the_rate(tmp_path: Path, is_first: bool):
+def test_a_scheduler_added_by_a_callback_is_recorded_as_technique(tmp_path: Path, is_first: bool):
     averages = lightning.callbacks.StochasticWeightAveraging(swa_lrs=0.2, swa_epoch_start=3, annealing_epochs=2)
     with Capture("digits", home=tmp_path / "home", strict=True) as capture:
-        beside = [capture, averages] if is_first else [averages, capture]
-        trainer(tmp_path, *beside, epochs=6, enable_checkpointing=False).fit(Network(), loader("training"))
+        callbacks = [capture, averages] if is_first else [averages, capture]
+        trainer(tmp_path, *callbacks, epochs=6, enable_checkpointing=False).fit(Network(), loader("training"))
     with provml.open(tmp_path / "home") as store:
         techniques = {epoch: technique for epoch, name, *_, technique in adaptations(store) if name == "learning_rate"}
         assert (techniques[3], techniques[5]) == ("StepLR", "SWALR")
         assert set(techniques.values()) == {"StepLR", "SWALR"}
 
 
-def test_validate_alone_is_a_validation_of_the_model(tmp_path: Path):
+def test_validate_outside_of_fit_is_a_validation_of_the_model(tmp_path: Path):
     network = Network()
     with Capture("digits", home=tmp_path / "home", strict=True) as capture:
-        one = trainer(tmp_path, capture, epochs=1, enable_checkpointing=False)
-        one.fit(network, loader("training"))
-        one.validate(network, loader("validation"), verbose=False)
+        fitting = trainer(tmp_path, capture, epochs=1, enable_checkpointing=False)
+        fitting.fit(network, loader("training"))
+        fitting.validate(network, loader("validation"), verbose=False)
     with provml.open(tmp_path / "home") as store:
         rows = ask(store, """SELECT ?n { ?v a provml:ValidationExecution ; provml:evaluated ?m .
             ?e prov:wasGeneratedBy ?v ; prov:wasDerivedFrom/rdfs:label ?n } ORDER BY ?n""")  # fmt: skip
         assert rows == [("accuracy",), ("loss",)]
 
 
-def test_a_training_that_is_resumed_goes_on_from_its_checkpoint(tmp_path: Path):
-    held = tmp_path / "first.ckpt"
+def test_a_resumed_training_continues_from_its_checkpoint(tmp_path: Path):
+    checkpoint = tmp_path / "first.ckpt"
     first = trainer(tmp_path, epochs=1, enable_checkpointing=False)
     first.fit(Network(), loader("training"))
-    first.save_checkpoint(held)
+    first.save_checkpoint(checkpoint)
     with Capture("digits", home=tmp_path / "home", strict=True) as capture:
-        one = trainer(tmp_path, capture, epochs=2, enable_checkpointing=False)
-        one.fit(Network(), loader("training"), ckpt_path=str(held), weights_only=False)
+        fitting = trainer(tmp_path, capture, epochs=2, enable_checkpointing=False)
+        fitting.fit(Network(), loader("training"), ckpt_path=str(checkpoint), weights_only=False)
     with provml.open(tmp_path / "home") as store:
-        found = ask(
+        rows = ask(
             store,
             """SELECT ?path ?sha { ?t a provml:TrainingExecution ; prov:used ?m .
                ?m a provml:Model ; provlake:path ?path ; provlake:sha256 ?sha }""",
         )
-        assert found == [(str(held), digest_of(held))]
-        assert used(store)["resumed_from"] == str(held)
+        assert rows == [(str(checkpoint), digest_of(checkpoint))]
+        assert used(store)["resumed_from"] == str(checkpoint)
 
 
-class Kept(Network):
-    """It keeps the losses of its batches."""
+class RememberingNetwork(Network):
+    """A network that remembers the losses of its batches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -223,14 +223,14 @@ class Kept(Network):
         return loss
 
 
-def test_the_loss_of_a_batch_is_whole_where_several_make_a_step(tmp_path: Path):
-    network = Kept()
+def test_the_loss_of_a_batch_is_not_divided_by_accumulation(tmp_path: Path):
+    network = RememberingNetwork()
     twice = lightning.callbacks.GradientAccumulationScheduler({0: 2, 1: 3})
     with Capture("digits", home=tmp_path / "home", strict=True) as capture:
         trainer(tmp_path, capture, twice, epochs=2, enable_checkpointing=False).fit(network, loader("training"))
     with provml.open(tmp_path / "home") as store:
-        found = ask(store, "SELECT ?v { ?b a provml:BatchEvaluation ; prov:value ?v }")
-        assert sorted(value for (value,) in found) == pytest.approx(sorted(network.losses))
+        rows = ask(store, "SELECT ?v { ?b a provml:BatchEvaluation ; prov:value ?v }")
+        assert sorted(value for (value,) in rows) == pytest.approx(sorted(network.losses))
 
 
 class Secretive(Network):
@@ -240,13 +240,13 @@ class Secretive(Network):
         self.out.password = "hunter2"
 
 
-def test_secrets_are_left_out_and_so_are_epochs_that_steps_decide(tmp_path: Path):
+def test_secrets_and_epochs_limited_by_steps_are_not_recorded(tmp_path: Path):
     network = Secretive("hunter2", {"token": "hunter2", "project": "digits"})
     with Capture("digits", home=tmp_path / "home", strict=True) as capture:
-        one = trainer(tmp_path, capture, epochs=-1, max_steps=3, enable_checkpointing=False)
-        one.fit(network, loader("training"))
+        fitting = trainer(tmp_path, capture, epochs=-1, max_steps=3, enable_checkpointing=False)
+        fitting.fit(network, loader("training"))
     assert not [path for path in (tmp_path / "home").rglob("*.jsonl") if "hunter2" in path.read_text()]
     with provml.open(tmp_path / "home") as store:
-        found = used(store)
-        assert found["max_steps"] == 3
-        assert not {"epochs", "api_key"} & set(found)
+        values = used(store)
+        assert values["max_steps"] == 3
+        assert not {"epochs", "api_key"} & set(values)

@@ -1,4 +1,4 @@
-"""Searches and passes of scikit-learn: what won, what was fitted before it, when, and from which model it went on."""
+"""Searches, partial fits and warm starts of scikit-learn: candidates, times, and the initial model of a training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import provml
-from capture.contract import ask, by_epoch
+from capture.contract import ask, measures_by_epoch
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed; `pip install 'provml[sklearn]'`")
 
@@ -27,20 +27,20 @@ from sklearn.svm import SVC
 from capture.test_sklearn import X_TEST, Y_TEST, X, Y, captured, conforms, fit, home, used  # noqa: F401
 
 SLACK = 0.002
-"""How far two readings of the clocks may be apart, in seconds."""
+"""Seconds by which two readings of the clock may differ."""
 
 
 def candidates(store: Any, name: str) -> list[Any]:
-    found = ask(
+    rows = ask(
         store,
         f"""SELECT ?value {{ ?s a provml:ValidationExecution ; prov:used ?v , ?n . ?v prov:value ?value ;
             provlake:wasDerivedFromAttribute/rdfs:label "{name}" . ?n prov:value ?number ;
             provlake:wasDerivedFromAttribute/rdfs:label "candidate" }} ORDER BY ?number""",
     )
-    return [row[0] for row in found]
+    return [row[0] for row in rows]
 
 
-def test_parameters_of_candidates_that_end_alike_are_told_whole(home: Path):  # noqa: F811
+def test_ambiguous_parameters_of_candidates_have_their_full_name(home: Path):  # noqa: F811
     voting = VotingClassifier([("a", LogisticRegression(max_iter=50)), ("b", SVC())])
     with captured(home) as capture:
         fit(GridSearchCV(voting, {"a__C": [0.1, 1.0], "b__C": [5.0], "b__gamma": [0.1]}, cv=2), capture=capture)
@@ -51,7 +51,7 @@ def test_parameters_of_candidates_that_end_alike_are_told_whole(home: Path):  # 
         assert candidates(store, "C") == []
 
 
-def test_the_steps_of_the_best_pipeline_are_preparations_and_its_parameters_the_trainings(home: Path):  # noqa: F811
+def test_steps_of_the_best_pipeline_are_preparations_and_its_parameters_are_those_of_the_training(home: Path):  # noqa: F811
     model = Pipeline([("scale", StandardScaler()), ("pca", PCA(random_state=0)), ("svc", SVC())])
     search = GridSearchCV(model, {"pca__n_components": [2, 12], "svc__C": [1.0]}, cv=2)
     with captured(home) as capture:
@@ -66,13 +66,14 @@ def test_the_steps_of_the_best_pipeline_are_preparations_and_its_parameters_the_
         )
         assert [row[0] for row in prepared] == ["pca", "scale"]
         assert used(store, "DataPreparationExecution")["n_components"] == 12
-        found = used(store)
-        assert (found["n_components"], found["C"], found["estimator"]) == (12, 1.0, "SVC")
-        assert (found["search_best_candidate"], found["search_best_score"]) == (2, pytest.approx(search.best_score_))
+        recorded = used(store)
+        assert (recorded["n_components"], recorded["C"], recorded["estimator"]) == (12, 1.0, "SVC")
+        assert recorded["search_best_candidate"] == 2
+        assert recorded["search_best_score"] == pytest.approx(search.best_score_)
         conforms(store)
 
 
-def test_a_search_that_fits_nothing_again_still_says_which_candidate_won(home: Path):  # noqa: F811
+def test_a_search_without_refit_records_the_best_candidate(home: Path):  # noqa: F811
     search = GridSearchCV(SVC(), {"C": [1e-4, 1.0]}, cv=2, refit=False)
     with captured(home) as capture:
         capture.fit(search, X, Y)
@@ -80,7 +81,7 @@ def test_a_search_that_fits_nothing_again_still_says_which_candidate_won(home: P
         assert (used(store)["search_best_candidate"], used(store)["C"]) == (2, 1.0)
 
 
-def test_folds_and_epochs_that_are_told_afterwards_are_inside_the_time_of_their_stage(home: Path):  # noqa: F811
+def test_folds_and_epochs_recorded_after_a_fit_are_within_the_time_of_their_stage(home: Path):  # noqa: F811
     network = MLPClassifier((8,), max_iter=4, early_stopping=True, random_state=0)
     with captured(home) as capture:
         fit(GridSearchCV(network, {"alpha": [0.1, 0.2]}, cv=2), capture=capture)
@@ -105,44 +106,44 @@ def test_folds_and_epochs_that_are_told_afterwards_are_inside_the_time_of_their_
         assert all(float(own) >= float(total) - SLACK for own, total in seconds)
 
 
-def test_passes_between_scores_and_after_a_fit_go_on_from_the_model_before(home: Path):  # noqa: F811
-    turns = SGDClassifier(random_state=0)
+def test_partial_fits_between_scores_and_after_a_fit_continue_from_the_model_before(home: Path):  # noqa: F811
+    model = SGDClassifier(random_state=0)
     with captured(home) as capture:
         for _ in range(2):
-            capture.partial_fit(turns, X, Y, classes=range(10))
-            capture.score(turns, X_TEST, Y_TEST)
+            capture.partial_fit(model, X, Y, classes=range(10))
+            capture.score(model, X_TEST, Y_TEST)
         fitted = capture.fit(SGDClassifier(random_state=0, max_iter=5, tol=None), X, Y)
         capture.partial_fit(fitted, X, Y)
     with provml.open(home) as store:
-        found = ask(
+        rows = ask(
             store,
             """SELECT ?at ?by { ?t a provml:TrainingExecution ; prov:startedAtTime ?at .
                OPTIONAL { ?t prov:used ?model . ?model a provml:Model ; prov:wasGeneratedBy ?by } } ORDER BY ?at""",
         )
-        assert [by is not None for _, by in found] == [False, True, False, True]
+        assert [by is not None for _, by in rows] == [False, True, False, True]
         conforms(store)
 
 
-class Asked(BaseEstimator):
-    """An estimator that knows how it was called."""
+class CallRecorder(BaseEstimator):
+    """An estimator that stores the arguments of its last call."""
 
-    def fit(self, X: Any, *more: Any, **named: Any) -> Asked:  # noqa: N803
-        self.given = (*more, named)
+    def fit(self, X: Any, *more: Any, **named: Any) -> CallRecorder:  # noqa: N803
+        self.arguments = (*more, named)
         return self
 
     partial_fit = fit
 
 
 @pytest.mark.parametrize("verb", ["fit", "partial_fit"])
-def test_a_target_is_handed_on_as_it_was_given(home: Path, verb: str):  # noqa: F811
+def test_the_target_is_passed_on_unchanged(home: Path, verb: str):  # noqa: F811
     with captured(home) as capture:
-        for given, named in (((), {}), ((None,), {}), ((), {"y": None}), ((Y,), {})):
-            model = getattr(capture, verb)(Asked(), X, *given, **named)
-            assert len(model.given) == len(given) + 1
-            assert model.given[-1] == named
+        for targets, named in (((), {}), ((None,), {}), ((), {"y": None}), ((Y,), {})):
+            model = getattr(capture, verb)(CallRecorder(), X, *targets, **named)
+            assert len(model.arguments) == len(targets) + 1
+            assert model.arguments[-1] == named
 
 
-def test_a_pipeline_that_ends_with_nothing_is_a_training_of_its_last_transformer(home: Path):  # noqa: F811
+def test_a_pipeline_without_an_estimator_is_a_training_of_its_last_transformer(home: Path):  # noqa: F811
     with captured(home) as capture:
         capture.fit(make_pipeline(StandardScaler(), PCA(2), "passthrough"), X)
     with provml.open(home) as store:
@@ -150,7 +151,7 @@ def test_a_pipeline_that_ends_with_nothing_is_a_training_of_its_last_transformer
 
 
 @pytest.mark.parametrize("verb", ["fit", "partial_fit"])
-def test_that_rows_had_weights_is_told(home: Path, verb: str):  # noqa: F811
+def test_sample_weights_are_recorded(home: Path, verb: str):  # noqa: F811
     with captured(home) as capture:
         more = {"classes": range(10)} if verb == "partial_fit" else {}
         getattr(capture, verb)(SGDClassifier(random_state=0), X, Y, sample_weight=np.ones(len(Y)), **more)
@@ -158,27 +159,27 @@ def test_that_rows_had_weights_is_told(home: Path, verb: str):  # noqa: F811
         assert used(store)["sample_weight"] == f"ndarray of shape ({len(Y)},)"
 
 
-def test_candidates_of_a_halving_search_say_in_which_iteration_they_were_and_on_how_much(home: Path):  # noqa: F811
+def test_candidates_of_a_halving_search_have_their_iteration_and_resources(home: Path):  # noqa: F811
     search = HalvingGridSearchCV(SVC(), {"C": [0.1, 1.0, 2.0, 3.0]}, factor=2, min_resources=60, cv=2, random_state=0)
     with captured(home) as capture:
         capture.fit(search, X, Y)
     with provml.open(home) as store:
-        assert candidates(store, "iteration") == [one + 1 for one in search.cv_results_["iter"]]
+        assert candidates(store, "iteration") == [iteration + 1 for iteration in search.cv_results_["iter"]]
         assert candidates(store, "n_resources") == list(search.cv_results_["n_resources"])
         conforms(store)
 
 
-def test_a_search_at_the_end_of_a_pipeline_tells_its_candidates(home: Path):  # noqa: F811
+def test_a_search_at_the_end_of_a_pipeline_records_its_candidates(home: Path):  # noqa: F811
     search = GridSearchCV(MLPClassifier((8,), max_iter=3, random_state=0), {"alpha": [0.1, 0.2]}, cv=2)
     with captured(home) as capture:
         model = fit(make_pipeline(StandardScaler(), search), capture=capture)
         accuracy = capture.score(model, X_TEST, Y_TEST)
     with provml.open(home) as store:
         assert candidates(store, "alpha") == [0.1, 0.2]
-        found = used(store)
-        assert (found["estimator"], found["alpha"]) == ("MLPClassifier", search.best_params_["alpha"])
-        assert (found["search"], found["search_best_candidate"]) == ("GridSearchCV", search.best_index_ + 1)
-        assert by_epoch(store, "provml:TrainingEpochExecution") == {
+        recorded = used(store)
+        assert (recorded["estimator"], recorded["alpha"]) == ("MLPClassifier", search.best_params_["alpha"])
+        assert (recorded["search"], recorded["search_best_candidate"]) == ("GridSearchCV", search.best_index_ + 1)
+        assert measures_by_epoch(store, "provml:TrainingEpochExecution") == {
             "loss": pytest.approx(search.best_estimator_.loss_curve_)
         }
         prepared = ask(
@@ -188,12 +189,12 @@ def test_a_search_at_the_end_of_a_pipeline_tells_its_candidates(home: Path):  # 
         )
         assert len(prepared) == 2
         [row] = store.ask("q4", model="digits", hyperparameter="alpha")
-        assert tuple(row)[1:] == (found["alpha"], pytest.approx(accuracy))
+        assert tuple(row)[1:] == (recorded["alpha"], pytest.approx(accuracy))
         conforms(store)
 
 
 @pytest.mark.parametrize(
-    "around", [lambda one: one, lambda one: make_pipeline(StandardScaler(), one)], ids=["", "pipe"]
+    "wrap", [lambda model: model, lambda model: make_pipeline(StandardScaler(), model)], ids=["", "pipeline"]
 )
 @pytest.mark.parametrize(
     ("model", "more", "kind"),
@@ -202,29 +203,29 @@ def test_a_search_at_the_end_of_a_pipeline_tells_its_candidates(home: Path):  # 
         (GradientBoostingClassifier(n_estimators=2, max_depth=1), {"n_estimators": 5}, "Round"),
         (HistGradientBoostingClassifier(max_iter=2, max_leaf_nodes=3, early_stopping=True), {"max_iter": 5}, "Round"),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda value: type(value).__name__,
 )
-def test_a_warm_start_has_the_epochs_that_it_adds_and_no_others(
+def test_a_warm_start_has_only_the_epochs_that_it_adds(
     home: Path,  # noqa: F811
     model: Any,
     more: dict[str, Any],
     kind: str,
-    around: Any,
+    wrap: Any,
 ):
-    whole = around(clone(model).set_params(warm_start=True))
-    last = whole[-1] if hasattr(whole, "steps") else whole
+    estimator = wrap(clone(model).set_params(warm_start=True))
+    last = estimator[-1] if hasattr(estimator, "steps") else estimator
     with captured(home) as capture:
-        fit(whole, capture=capture)
+        fit(estimator, capture=capture)
         last.set_params(**more)
-        fit(whole, capture=capture)
+        fit(estimator, capture=capture)
     with provml.open(home) as store:
-        found = ask(
+        rows = ask(
             store,
             f"""SELECT ?begun (COUNT(?s) AS ?n) (MAX(?i) AS ?last) {{ ?t a provml:TrainingExecution ;
                 prov:startedAtTime ?begun . ?s a provml:{kind}Execution ; provml:wasSectionOf ?t ;
                 provml:sectionIndex ?i }} GROUP BY ?t ?begun ORDER BY ?begun""",
         )
-        assert [row[1:] for row in found] == [(2, 2), (3, 3)]
-        went_on = ask(store, "SELECT DISTINCT ?t { ?t a provml:TrainingExecution ; prov:used/a provml:Model }")
-        assert len(went_on) == 1
+        assert [row[1:] for row in rows] == [(2, 2), (3, 3)]
+        continued = ask(store, "SELECT DISTINCT ?t { ?t a provml:TrainingExecution ; prov:used/a provml:Model }")
+        assert len(continued) == 1
         conforms(store)

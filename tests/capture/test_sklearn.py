@@ -1,4 +1,4 @@
-"""Scikit-learn, really fitted: estimators, pipelines, searches, folds and passes are recorded."""
+"""Scikit-learn: real fits of estimators, pipelines and searches, with folds and partial fits."""
 
 from __future__ import annotations
 
@@ -13,10 +13,20 @@ import numpy as np
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, by_epoch, model_facts, used
+from capture.contract import (
+    Boom,
+    CaptureContract,
+    EvaluationContract,
+    Expected,
+    adaptations,
+    ask,
+    measures_by_epoch,
+    model_facts,
+    used,
+)
 from capture.digits import digits
 from capture.digits import rows as some_rows
-from provml.recorder import Recorder
+from provml.recording.run import Run
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed; `pip install 'provml[sklearn]'`")
 
@@ -55,7 +65,7 @@ def boom(x: Any) -> Any:
 
 
 def fit(model: Any, *, capture: Any = None) -> Any:
-    """Fit, through a capture if there is one; that few passes do not converge is known."""
+    """Fit a model, with the capture if one is passed. Few iterations do not converge, which is expected."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return capture.fit(model, X, Y) if capture else model.fit(X, Y)
@@ -65,7 +75,7 @@ class TestScikitLearn(CaptureContract):
     software = "scikit-learn"
 
     @classmethod
-    def train(cls, run: Recorder | None, folder: Path, *, fails: bool = False) -> Told:
+    def train(cls, run: Run | None, folder: Path, *, fails: bool = False) -> Expected:
         network = MLPClassifier((24, 16), max_iter=6, early_stopping=True, random_state=3, learning_rate_init=0.01)
         model = Pipeline([("scale", FunctionTransformer(boom) if fails else StandardScaler()), ("net", network)])
         path = folder / "net.joblib"
@@ -74,8 +84,8 @@ class TestScikitLearn(CaptureContract):
         accuracy = capture.score(model, X_TEST, Y_TEST) if capture else model.score(X_TEST, Y_TEST)
         if capture:
             capture.finish()
-        told = Told(
-            b"".join(one.tobytes() for one in (*network.coefs_, *network.intercepts_)),
+        expected = Expected(
+            b"".join(array.tobytes() for array in (*network.coefs_, *network.intercepts_)),
             {
                 "estimator": "MLPClassifier", "learning_rate_init": 0.01, "max_iter": 6, "activation": "relu",
                 "hidden_layer_sizes": "[24, 16]", "early_stopping": True, "random_state": 3,
@@ -83,13 +93,13 @@ class TestScikitLearn(CaptureContract):
             {"loss": network.loss_curve_},
             {"accuracy": network.validation_scores_},
         )  # fmt: skip
-        told.layers = [("hidden_1", "Dense"), ("hidden_2", "Dense"), ("output", "Dense")]
-        told.evaluation = {"accuracy": accuracy}
-        told.model = path if capture else None
-        return told
+        expected.layers = [("hidden_1", "Dense"), ("hidden_2", "Dense"), ("output", "Dense")]
+        expected.evaluation = {"accuracy": accuracy}
+        expected.model = path if capture else None
+        return expected
 
 
-class TestSeveral(JudgingContract):
+class TestSeveral(EvaluationContract):
     @classmethod
     def capture(cls, **settings: Any) -> Any:
         return Capture("digits", **settings)
@@ -99,35 +109,32 @@ class TestSeveral(JudgingContract):
         return capture.fit(model or SGDClassifier(warm_start=True), *some_rows(some))
 
     @classmethod
-    def judge_on(cls, capture: Any, folder: Path, some: slice, model: Any) -> None:
+    def evaluate_on(cls, capture: Any, folder: Path, some: slice, model: Any) -> None:
         capture.score(model, *some_rows(some))
 
 
-# ---- what is recorded of each kind
+# ---- estimators, pipelines and searches
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    for name in ("PROVML_RUN", "PROVML_HOME", "PROVML_DISABLED"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path / "home"
+def home(isolated_home: Path) -> Path:
+    return isolated_home / "home"
 
 
 def captured(home: Path, **settings: Any) -> Capture:
     return Capture("digits", home=home, strict=True, capture_environment=False, **settings)
 
 
-def test_two_lines_record_a_fit_and_its_score(home: Path):
+def test_a_fit_and_a_score_are_recorded(home: Path):
     with captured(home) as capture:
         model = capture.fit(SVC(C=2.0, kernel="rbf"), X, Y)
         accuracy = capture.score(model, X_TEST, Y_TEST)
     assert accuracy == SVC(C=2.0).fit(X, Y).score(X_TEST, Y_TEST)
     with provml.open(home) as store:
-        found = used(store)
-        assert (found["estimator"], found["C"], found["kernel"]) == ("SVC", 2.0, "rbf")
-        assert found["class_weight"] == "None"
-        assert json.loads(found["changed_parameters"]) == ["C"]
+        recorded = used(store)
+        assert (recorded["estimator"], recorded["C"], recorded["kernel"]) == ("SVC", 2.0, "rbf")
+        assert recorded["class_weight"] == "None"
+        assert json.loads(recorded["changed_parameters"]) == ["C"]
         facts = model_facts(store)
         assert (facts["n_features_in"], facts["n_classes"], facts["classes"]) == (64, 10, str(list(range(10))))
         assert rows(store.ask("q4", model="digits", hyperparameter="C")) == [(2.0, pytest.approx(accuracy))]
@@ -150,10 +157,10 @@ def test_the_same_data_is_the_same_node_in_two_runs(home: Path):
         with captured(home) as capture:
             capture.fit(LinearRegression(), X, Y)
     with provml.open(home) as store:
-        found = ask(
+        recorded = ask(
             store, "SELECT DISTINCT ?d { ?t a provml:TrainingExecution ; prov:used ?d . ?d provlake:sha256 ?s }"
         )
-        assert len(found) == 2  # X and y
+        assert len(recorded) == 2  # X and y
 
 
 def test_transformers_of_a_pipeline_are_preparations_before_the_training(home: Path):
@@ -163,13 +170,13 @@ def test_transformers_of_a_pipeline_are_preparations_before_the_training(home: P
     with captured(home) as capture:
         fit(model, capture=capture)
     with provml.open(home) as store:
-        found = ask(
+        recorded = ask(
             store,
             """SELECT DISTINCT ?label { ?t a provml:TrainingExecution ; (prov:used/prov:wasGeneratedBy)+ ?p .
                ?p a provml:DataPreparationExecution ; provlake:wasDerivedFromDataTransformation/rdfs:label ?label }
                ORDER BY ?label""",
         )
-        assert [row[0] for row in found] == ["pipeline.functiontransformer", "standardscaler"]
+        assert [row[0] for row in recorded] == ["pipeline.functiontransformer", "standardscaler"]
         assert used(store, "DataPreparationExecution")["with_mean"] is False
         assert used(store)["C"] == 3.0
         origins = ask(
@@ -182,9 +189,7 @@ def test_transformers_of_a_pipeline_are_preparations_before_the_training(home: P
 
 
 @pytest.mark.parametrize("parallel", [None, 2])
-def test_candidates_of_a_search_are_validations_with_folds_and_the_best_is_the_training(
-    home: Path, parallel: int | None
-):
+def test_candidates_of_a_search_are_validations_with_folds_and_the_best_is_a_training(home: Path, parallel: int | None):
     model = make_pipeline(StandardScaler(), SVC())
     search = GridSearchCV(
         model, {"svc__C": [0.01, 1.0], "svc__kernel": ["rbf"]}, cv=3, scoring="accuracy", n_jobs=parallel
@@ -206,9 +211,13 @@ def test_candidates_of_a_search_are_validations_with_folds_and_the_best_is_the_t
             for fold in range(3)
         ]
         assert folds == wanted
-        found = used(store)
-        assert (found["C"], found["search"], found["search_cv"]) == (search.best_params_["svc__C"], "GridSearchCV", 3)
-        assert "svc__C" in found["search_space"]
+        recorded = used(store)
+        assert (recorded["C"], recorded["search"], recorded["search_cv"]) == (
+            search.best_params_["svc__C"],
+            "GridSearchCV",
+            3,
+        )
+        assert "svc__C" in recorded["search_space"]
         assert len(rows(store.ask("q4", model="digits", hyperparameter="C"))) == 1
         conforms(store)
 
@@ -222,9 +231,9 @@ def test_a_random_search_and_several_scorers_are_recorded(home: Path):
     with captured(home) as capture:
         fit(search, capture=capture)
     with provml.open(home) as store:
-        found = by_epoch(store, "provml:FoldExecution")
-        assert set(found) == {"accuracy", "log_loss", "training_accuracy", "training_log_loss"}
-        assert all(value > 0 for value in found["log_loss"])  # it is not negated
+        recorded = measures_by_epoch(store, "provml:FoldExecution")
+        assert set(recorded) == {"accuracy", "log_loss", "training_accuracy", "training_log_loss"}
+        assert all(value > 0 for value in recorded["log_loss"])  # not negated
 
 
 def test_folds_of_a_cross_validation_are_sections_with_their_scores(home: Path):
@@ -233,14 +242,16 @@ def test_folds_of_a_cross_validation_are_sections_with_their_scores(home: Path):
         scores = capture.cross_validate(SVC(), X, Y, cv=4)
     assert scores["test_score"].tolist() == plain["test_score"].tolist()
     with provml.open(home) as store:
-        assert by_epoch(store, "provml:FoldExecution") == {"accuracy": pytest.approx(scores["test_score"].tolist())}
+        assert measures_by_epoch(store, "provml:FoldExecution") == {
+            "accuracy": pytest.approx(scores["test_score"].tolist())
+        }
         assert used(store, "ValidationExecution")["cv"] == 4
         seconds = ask(store, "SELECT ?s { ?f a provml:FoldExecution ; provml:elapsedSeconds ?s } ORDER BY ?f")
         assert all(row[0] > 0 for row in seconds)
         conforms(store)
 
 
-def test_a_fold_that_raises_is_a_validation_that_failed(home: Path):
+def test_a_fold_that_raises_is_a_failed_validation(home: Path):
     with captured(home) as capture, pytest.raises(Boom):
         capture.cross_validate(make_pipeline(FunctionTransformer(boom), SVC()), X, Y, cv=2, error_score="raise")
     with provml.open(home) as store:
@@ -260,37 +271,37 @@ def test_a_fold_that_raises_is_a_validation_that_failed(home: Path):
             lambda m: -m.train_score_[1:],
         ),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda value: type(value).__name__,
 )
 def test_rounds_of_boosting_are_sections(home: Path, model: Any, kind: str, measure: str, history: Any):
     with captured(home) as capture:
         fit(model, capture=capture)
     with provml.open(home) as store:
-        found = by_epoch(store, f"provml:{kind}Execution")
-        assert found == {measure: pytest.approx(history(model).tolist())}
+        recorded = measures_by_epoch(store, f"provml:{kind}Execution")
+        assert recorded == {measure: pytest.approx(history(model).tolist())}
         assert store.problems == []
 
 
-def test_what_an_estimator_measures_of_itself_is_recorded(home: Path):
+def test_measures_that_an_estimator_computes_are_recorded(home: Path):
     with captured(home) as capture:
         forest = capture.fit(RandomForestClassifier(40, oob_score=lambda y, p: 0.5, random_state=0), X, Y)
         groups = capture.fit(KMeans(3, n_init=1, random_state=0), X)
         mixture = capture.fit(GaussianMixture(2, covariance_type="diag", random_state=0), X)
     assert forest.oob_score_ == 0.5
     with provml.open(home) as store:
-        found = dict(
+        recorded = dict(
             ask(
                 store,
                 """SELECT ?name ?value { ?v prov:wasGeneratedBy ?t ; prov:value ?value ; a provml:ModelEvaluation ;
                    provlake:wasDerivedFromAttribute/rdfs:label ?name . ?t a provml:TrainingExecution }""",
             )
         )
-        assert found == {"oob_score": 0.5, "inertia": pytest.approx(groups.inertia_)}
+        assert recorded == {"oob_score": 0.5, "inertia": pytest.approx(groups.inertia_)}
         if hasattr(mixture, "lower_bounds_"):
-            assert by_epoch(store, "provml:TrainingEpochExecution")["lower_bound"]
+            assert measures_by_epoch(store, "provml:TrainingEpochExecution")["lower_bound"]
 
 
-def test_passes_are_epochs_of_one_training_and_a_changed_parameter_is_an_adaptation(home: Path):
+def test_partial_fits_are_epochs_of_a_training_and_a_changed_parameter_is_an_adaptation(home: Path):
     model, plain = (SGDClassifier(learning_rate="constant", eta0=0.1, random_state=0) for _ in range(2))
     with captured(home) as capture:
         for number in range(4):
@@ -310,7 +321,7 @@ def test_passes_are_epochs_of_one_training_and_a_changed_parameter_is_an_adaptat
         conforms(store)
 
 
-def test_a_warm_start_goes_on_from_the_model_before_and_another_fit_does_not(home: Path):
+def test_a_warm_start_continues_from_the_model_before_and_another_fit_does_not(home: Path):
     forest = RandomForestClassifier(2, warm_start=True, random_state=0)
     with captured(home) as capture:
         capture.fit(forest, X, Y)
@@ -318,31 +329,31 @@ def test_a_warm_start_goes_on_from_the_model_before_and_another_fit_does_not(hom
         capture.fit(SVC(), X, Y)
     assert len(forest.estimators_) == 4
     with provml.open(home) as store:
-        found = ask(
+        recorded = ask(
             store,
             """SELECT ?n { ?t a provml:TrainingExecution ; prov:used ?model , ?v . ?model a provml:Model .
                ?v prov:value ?n ; provlake:wasDerivedFromAttribute/rdfs:label "n_estimators" }""",
         )
-        assert found == [(4,)]
+        assert recorded == [(4,)]
 
 
-def test_scorers_by_name_are_one_evaluation(home: Path):
+def test_several_scorers_are_one_evaluation(home: Path):
     with captured(home) as capture:
         model = capture.fit(LogisticRegression(max_iter=500), X, Y)
-        found = capture.evaluate(model, X_TEST, Y_TEST, scoring=["accuracy", "neg_log_loss"])
-    assert found["neg_log_loss"] < 0
+        scored = capture.evaluate(model, X_TEST, Y_TEST, scoring=["accuracy", "neg_log_loss"])
+    assert scored["neg_log_loss"] < 0
     with provml.open(home) as store:
-        told = dict(
+        recorded = dict(
             ask(
                 store,
                 """SELECT ?name ?value { ?v prov:wasGeneratedBy ?t ; prov:value ?value ;
                    provlake:wasDerivedFromAttribute/rdfs:label ?name . ?t a provml:EvaluationExecution }""",
             )
         )
-        assert told == {"accuracy": found["accuracy"], "log_loss": -found["neg_log_loss"]}
+        assert recorded == {"accuracy": scored["accuracy"], "log_loss": -scored["neg_log_loss"]}
 
 
-def test_tables_and_sparse_matrices_are_known_by_their_content(home: Path):
+def test_tables_and_sparse_matrices_are_identified_by_their_content(home: Path):
     import pandas as pd
     from scipy.sparse import csr_matrix
 
@@ -352,7 +363,7 @@ def test_tables_and_sparse_matrices_are_known_by_their_content(home: Path):
         capture.fit(make_pipeline(columns, LogisticRegression()), frame, pd.Series([0, 1, 0, 1]))
         capture.fit(LogisticRegression(), csr_matrix(np.eye(4)), [0, 1, 0, 1])
     with provml.open(home) as store:
-        found = dict(
+        recorded = dict(
             ask(
                 store,
                 """SELECT ?type (COUNT(DISTINCT ?sha) AS ?n) { ?d a provml:LearningDataset ;
@@ -361,11 +372,11 @@ def test_tables_and_sparse_matrices_are_known_by_their_content(home: Path):
                    GROUP BY ?type""",
             )
         )
-        assert found == {"DataFrame": 1, "Series": 1, "csr_matrix": 1, "list": 1}
+        assert recorded == {"DataFrame": 1, "Series": 1, "csr_matrix": 1, "list": 1}
         assert "size" in model_facts(store)["feature_names"]
 
 
-def test_an_estimator_that_cross_validates_by_itself_is_an_estimator_like_any_other(home: Path):
+def test_an_estimator_that_cross_validates_internally_is_one_training(home: Path):
     with captured(home) as capture:
         capture.fit(TunedThresholdClassifierCV(LogisticRegression(max_iter=500), cv=2), X, Y == 3)
     with provml.open(home) as store:
@@ -373,13 +384,13 @@ def test_an_estimator_that_cross_validates_by_itself_is_an_estimator_like_any_ot
         assert len(ask(store, "SELECT ?m { ?m a provml:Model }")) == 1
 
 
-class Odd(ClassifierMixin, BaseEstimator):
-    """An estimator with parameters that no journal holds as they are."""
+class UnusualEstimator(ClassifierMixin, BaseEstimator):
+    """An estimator with parameters that are not plain values."""
 
     def __init__(self, metric: Any = None, table: Any = None, inner: Any = None, limits: Any = (1, 2)) -> None:
         self.metric, self.table, self.inner, self.limits = metric, table, inner, limits
 
-    def fit(self, x: Any, y: Any) -> Odd:
+    def fit(self, x: Any, y: Any) -> UnusualEstimator:
         self.classes_ = np.unique(y)
         return self
 
@@ -387,37 +398,37 @@ class Odd(ClassifierMixin, BaseEstimator):
         return np.zeros(len(x))
 
 
-def test_parameters_that_are_not_plain_are_told_by_name(home: Path):
+def test_parameters_that_are_not_plain_are_recorded_by_name(home: Path):
     with captured(home) as capture:
-        capture.fit(Odd(boom, np.ones((2, 3)), SVC(C=9.0), {"a": object()}), X, Y)
+        capture.fit(UnusualEstimator(boom, np.ones((2, 3)), SVC(C=9.0), {"a": object()}), X, Y)
     with provml.open(home) as store:
-        found = used(store)
-        assert (found["metric"], found["table"], found["inner"]) == ("boom", "ndarray of shape (2, 3)", "SVC")
-        assert found["inner__C"] == 9.0
-        assert json.loads(found["changed_parameters"]) == ["inner", "limits", "metric", "table"]
+        recorded = used(store)
+        assert (recorded["metric"], recorded["table"], recorded["inner"]) == ("boom", "ndarray of shape (2, 3)", "SVC")
+        assert recorded["inner__C"] == 9.0
+        assert json.loads(recorded["changed_parameters"]) == ["inner", "limits", "metric", "table"]
 
 
-def test_a_selection_narrows_the_parameters(home: Path):
+def test_only_selected_parameters_are_recorded(home: Path):
     with captured(home, hyperparameters={"C": True, "GAMMA": False}) as capture:
         capture.fit(SVC(), X, Y)
     with provml.open(home) as store:
         assert set(used(store)) == {"C"}
 
 
-def test_passes_call_the_estimator_as_its_user_would(home: Path):
-    class Own:
-        def partial_fit(self, features: Any, target: Any) -> Own:
-            self.seen = features, target
+def test_partial_fit_passes_its_arguments_on(home: Path):
+    class Estimator:
+        def partial_fit(self, features: Any, target: Any) -> Estimator:
+            self.arguments = features, target
             return self
 
-    own = Own()
+    model = Estimator()
     with captured(home) as capture:
-        assert capture.partial_fit(own, X, Y) is own
-    assert own.seen[0] is X
-    assert own.seen[1] is Y
+        assert capture.partial_fit(model, X, Y) is model
+    assert model.arguments[0] is X
+    assert model.arguments[1] is Y
 
 
-def test_a_model_is_saved_whether_or_not_it_is_recorded(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_model_is_saved_also_if_recording_is_disabled(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PROVML_DISABLED", "1")
     with captured(home, save_model=tmp_path / "fitted") as capture:
         capture.fit(LinearRegression(), X, Y)
@@ -431,7 +442,7 @@ def test_a_model_is_saved_whether_or_not_it_is_recorded(home: Path, tmp_path: Pa
         assert (joblib.load(tmp_path / "passes").coef_ == model.coef_).all()
 
 
-def test_a_model_that_cannot_be_saved_is_told(home: Path, tmp_path: Path):
+def test_an_error_of_saving_reaches_the_user(home: Path, tmp_path: Path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match="file"), captured(home, save_model=tmp_path / "file" / "net") as capture:
         capture.fit(LinearRegression(), X, Y)
@@ -439,15 +450,15 @@ def test_a_model_that_cannot_be_saved_is_told(home: Path, tmp_path: Path):
         assert store.run("latest").status == "FAILED"
 
 
-def test_a_saved_model_is_that_file_and_can_be_read_back(home: Path, tmp_path: Path):
+def test_a_saved_model_can_be_loaded_and_has_no_trace_of_the_capture(home: Path, tmp_path: Path):
     path = tmp_path / "deep" / "svc.joblib"
     with captured(home, save_model=path) as capture:
         model = capture.fit(SVC(), X, Y)
     assert joblib.load(path).score(X_TEST, Y_TEST) == model.score(X_TEST, Y_TEST)
-    assert pickle.dumps(model) == pickle.dumps(SVC().fit(X, Y))  # the capture leaves nothing on it
+    assert pickle.dumps(model) == pickle.dumps(SVC().fit(X, Y))
 
 
-def test_a_parameter_that_is_a_type_is_told_by_its_name(home: Path):
+def test_a_parameter_that_is_a_type_is_recorded_by_name(home: Path):
     columns = ColumnTransformer([("kind", OneHotEncoder(dtype=np.float32), [0]), ("rest", StandardScaler(), [1, 2])])
     with captured(home) as capture:
         fit(make_pipeline(columns, LogisticRegression()), capture=capture)
@@ -457,7 +468,7 @@ def test_a_parameter_that_is_a_type_is_told_by_its_name(home: Path):
 
 
 def conforms(store: Any) -> None:
-    """The latest run conforms to all shapes, and nothing of it was left out."""
+    """Assert that the latest run conforms to all shapes and was read completely."""
     import io
 
     from provml.validation import validate

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import provml
-from capture.contract import Boom, CaptureContract, JudgingContract, Told, adaptations, ask, digest_of, used
+from capture.contract import Boom, CaptureContract, EvaluationContract, Expected, adaptations, ask, digest_of, used
 from capture.digits import digits, rows
-from provml.recorder import Recorder
+from provml.recording.run import Run
 
 pytest.importorskip("transformers", reason="Transformers are not installed: `pip install 'provml[transformers]'`")
 pytest.importorskip("accelerate", reason="Accelerate is not installed: `pip install 'provml[transformers]'`")
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.xdist_group("torch")  # loading PyTorch takes seconds: 
 
 
 class Digits(torch.utils.data.Dataset):
-    def __init__(self, some: str | slice) -> None:
-        arrays = rows(some) if isinstance(some, slice) else digits()[some]
+    def __init__(self, part: str | slice) -> None:
+        arrays = rows(part) if isinstance(part, slice) else digits()[part]
         self.x, self.y = (torch.from_numpy(array) for array in arrays)
 
     def __len__(self) -> int:
@@ -40,24 +40,24 @@ class Network(torch.nn.Module):
         super().__init__()
         self.body = torch.nn.Sequential(torch.nn.Linear(64, 16), torch.nn.ReLU())
         self.out = torch.nn.Linear(16, 10)
-        self.fails, self.seen = fails, 0
+        self.fails, self.batches = fails, 0
 
     def forward(self, pixels: Any, labels: Any = None) -> dict[str, Any]:
-        self.seen += 1
-        if self.fails and self.seen == 14:
+        self.batches += 1
+        if self.fails and self.batches == 14:
             raise Boom("in the middle")
-        guess = self.out(self.body(pixels))
-        return {"loss": torch.nn.functional.cross_entropy(guess, labels), "logits": guess}
+        prediction = self.out(self.body(pixels))
+        return {"loss": torch.nn.functional.cross_entropy(prediction, labels), "logits": prediction}
 
 
-def accuracy(judged: Any) -> dict[str, float]:
-    return {"accuracy": float((np.argmax(judged.predictions, -1) == judged.label_ids).mean())}
+def accuracy(evaluated: Any) -> dict[str, float]:
+    return {"accuracy": float((np.argmax(evaluated.predictions, -1) == evaluated.label_ids).mean())}
 
 
 def trainer(
-    folder: Path, network: Any, *callbacks: Any, epochs: int = 3, some: str | slice = "training", **more: Any
+    folder: Path, network: Any, *callbacks: Any, epochs: int = 3, part: str | slice = "training", **settings: Any
 ) -> Any:
-    said = {
+    defaults = {
         "per_device_train_batch_size": 48, "per_device_eval_batch_size": 80, "learning_rate": 0.03,
         "weight_decay": 0.01, "num_train_epochs": epochs, "eval_strategy": "epoch", "save_strategy": "epoch",
         "logging_strategy": "epoch", "report_to": "none", "use_cpu": True, "seed": 7, "disable_tqdm": True,
@@ -65,8 +65,8 @@ def trainer(
     }  # fmt: skip
     return Trainer(
         network,
-        TrainingArguments(str(folder / "kept"), **(said | more)),
-        train_dataset=Digits(some),
+        TrainingArguments(str(folder / "checkpoints"), **(defaults | settings)),
+        train_dataset=Digits(part),
         eval_dataset=Digits("validation"),
         compute_metrics=accuracy,
         callbacks=list(callbacks),
@@ -77,14 +77,14 @@ class TestTransformers(CaptureContract):
     software = "transformers"
 
     @classmethod
-    def train(cls, run: Recorder | None, folder: Path, *, fails: bool = False) -> Told:
+    def train(cls, run: Run | None, folder: Path, *, fails: bool = False) -> Expected:
         torch.manual_seed(7)
         network = Network(fails)
-        one = trainer(folder, network, *([Capture(run=run)] if run is not None else []))
-        one.train()
-        history = one.state.log_history
-        tested = one.evaluate(Digits("test"))
-        return Told(
+        training = trainer(folder, network, *([Capture(run=run)] if run is not None else []))
+        training.train()
+        history = training.state.log_history
+        tested = training.evaluate(Digits("test"))
+        return Expected(
             result=b"".join(tensor.numpy().tobytes() for tensor in network.state_dict().values()),
             hyperparameters={
                 "optimizer": "AdamW", "learning_rate": 0.03, "weight_decay": 0.01, "group_2.weight_decay": 0.0,
@@ -97,51 +97,51 @@ class TestTransformers(CaptureContract):
             },
             adaptations=[
                 (epoch, name, old, new, "linear schedule")
-                for epoch, old, new in ((2, 0.03, 0.02), (3, 0.02, 0.01), (3, 0.01, 0.0))
+                for epoch, old, new in ((2, 0.03, 0.02), (3, 0.02, 0.01))
                 for name in ("group_2.learning_rate", "learning_rate")
             ],
             layers=[("body", "Sequential"), ("body.0", "Linear"), ("body.1", "ReLU"), ("out", "Linear")],
             evaluation={name: tested[f"eval_{name}"] for name in ("loss", "accuracy")},
-            model=folder / "kept" / "checkpoint-30",
+            model=folder / "checkpoints" / "checkpoint-30",
         )  # fmt: skip
 
 
-class TestSeveral(JudgingContract):
-    more: ClassVar[dict[str, Any]] = {"eval_strategy": "no", "save_strategy": "no"}
+class TestSeveral(EvaluationContract):
+    settings: ClassVar[dict[str, Any]] = {"eval_strategy": "no", "save_strategy": "no"}
 
     @classmethod
     def capture(cls, **settings: Any) -> Any:
         return Capture("digits", **settings)
 
     @classmethod
-    def train_on(cls, capture: Any, folder: Path, some: slice, model: Any = None) -> Any:
+    def train_on(cls, capture: Any, folder: Path, part: slice, model: Any = None) -> Any:
         model = model or Network()
-        trainer(folder, model, capture, epochs=1, some=some, **cls.more).train()
+        trainer(folder, model, capture, epochs=1, part=part, **cls.settings).train()
         return model
 
     @classmethod
-    def judge_on(cls, capture: Any, folder: Path, some: slice, model: Any) -> None:
-        trainer(folder, model, capture, **cls.more).evaluate(Digits(some))
+    def evaluate_on(cls, capture: Any, folder: Path, part: slice, model: Any) -> None:
+        trainer(folder, model, capture, **cls.settings).evaluate(Digits(part))
 
 
-def test_early_stopping_adapts_the_number_of_epochs_and_the_best_is_the_model(tmp_path: Path):
-    more = {"load_best_model_at_end": True, "metric_for_best_model": "eval_accuracy", "greater_is_better": False}
+def test_early_stopping_adapts_the_number_of_epochs_and_the_best_model_is_recorded(tmp_path: Path):
+    settings = {"load_best_model_at_end": True, "metric_for_best_model": "eval_accuracy", "greater_is_better": False}
     network = Network()
     stop = EarlyStoppingCallback(1, early_stopping_threshold=100.0)
     with Capture("digits", home=tmp_path / "home", strict=True) as capture:
-        one = trainer(tmp_path, network, capture, stop, epochs=9, **more)
-        one.train()
-        one.predict(Digits("test"))
+        training = trainer(tmp_path, network, capture, stop, epochs=9, **settings)
+        training.train()
+        training.predict(Digits("test"))
     with provml.open(tmp_path / "home") as store:
         assert (2, "epochs", 9, 2, "EarlyStoppingCallback") in adaptations(store)
-        (judged,) = ask(store, "SELECT ?p { ?t a provml:EvaluationExecution ; provml:evaluated/provlake:path ?p }")
-        assert judged == (one.state.best_model_checkpoint,)
+        (path,) = ask(store, "SELECT ?p { ?t a provml:EvaluationExecution ; provml:evaluated/provlake:path ?p }")
+        assert path == (training.state.best_model_checkpoint,)
 
 
-def test_what_is_logged_by_steps_is_of_the_batch(tmp_path: Path):
+def test_a_value_logged_at_a_step_belongs_to_the_batch(tmp_path: Path):
     with Capture("digits", home=tmp_path / "home", strict=True, checkpoints=False) as capture:
-        more = {"logging_strategy": "steps", "logging_steps": 5, "eval_strategy": "no", "save_strategy": "no"}
-        trainer(tmp_path, Network(), capture, epochs=1, gradient_accumulation_steps=2, **more).train()
+        settings = {"logging_strategy": "steps", "logging_steps": 5, "eval_strategy": "no", "save_strategy": "no"}
+        trainer(tmp_path, Network(), capture, epochs=1, gradient_accumulation_steps=2, **settings).train()
     with provml.open(tmp_path / "home") as store:
         rows = ask(store, """SELECT ?b { ?v a provml:BatchEvaluation ; prov:wasDerivedFrom/rdfs:label "loss" ;
             prov:wasGeneratedBy/provml:sectionIndex ?b } ORDER BY ?b""")  # fmt: skip
@@ -149,12 +149,14 @@ def test_what_is_logged_by_steps_is_of_the_batch(tmp_path: Path):
         assert len(ask(store, "SELECT ?b { ?b a provml:BatchExecution }")) == 5, "a batch is a step of the optimizer"
 
 
-def test_a_training_that_is_resumed_goes_on_from_its_checkpoint_in_the_right_epoch(tmp_path: Path):
+def test_a_resumed_training_continues_from_its_checkpoint_in_the_right_epoch(tmp_path: Path):
     by_steps = {"save_strategy": "steps", "save_steps": 15, "eval_strategy": "no"}
     trainer(tmp_path, Network(), epochs=2, **by_steps).train()
-    held = tmp_path / "kept" / "checkpoint-15"  # of 10 steps an epoch
+    checkpoint = tmp_path / "checkpoints" / "checkpoint-15"  # an epoch has 10 steps
     with Capture("digits", home=tmp_path / "home", strict=True) as capture:
-        trainer(tmp_path, Network(), capture, epochs=3, save_strategy="no").train(resume_from_checkpoint=str(held))
+        trainer(tmp_path, Network(), capture, epochs=3, save_strategy="no").train(
+            resume_from_checkpoint=str(checkpoint)
+        )
     with provml.open(tmp_path / "home") as store:
         epochs = ask(store, "SELECT ?i { ?e a provml:TrainingEpochExecution ; provml:sectionIndex ?i } ORDER BY ?i")
         assert epochs == [(2,), (3,)]
@@ -169,14 +171,14 @@ def test_a_training_that_is_resumed_goes_on_from_its_checkpoint_in_the_right_epo
             """SELECT ?path ?sha { ?t a provml:TrainingExecution ; prov:used ?m .
                ?m a provml:Model ; provlake:path ?path ; provlake:sha256 ?sha }""",
         )
-        assert used == [(str(held), digest_of(held))]
+        assert used == [(str(checkpoint), digest_of(checkpoint))]
 
 
-def alone(folder: Path, **more: Any) -> dict[str, Any]:
-    """What a short training used, by name."""
+def used_alone(folder: Path, **settings: Any) -> dict[str, Any]:
+    """Return the values that a short training used, by name."""
     quiet = {"eval_strategy": "no", "save_strategy": "no"}
     with Capture("digits", home=folder / "home", strict=True) as capture:
-        trainer(folder, Network(), capture, epochs=1, **quiet, **more).train()
+        trainer(folder, Network(), capture, epochs=1, **quiet, **settings).train()
     with provml.open(folder / "home") as store:
         return used(store)
 
@@ -184,28 +186,28 @@ def alone(folder: Path, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("strategy", "sampler"), [("random", "SeedableRandomSampler"), ("sequential", "SequentialSampler")]
 )
-def test_the_sampler_is_the_one_that_says_the_order(tmp_path: Path, strategy: str, sampler: str):
-    assert alone(tmp_path, train_sampling_strategy=strategy)["sampler"] == sampler
+def test_the_sampler_that_decides_the_order_is_recorded(tmp_path: Path, strategy: str, sampler: str):
+    assert used_alone(tmp_path, train_sampling_strategy=strategy)["sampler"] == sampler
 
 
-def test_the_rate_that_was_given_is_told_where_a_training_warms_up(tmp_path: Path):
-    found = alone(tmp_path / "warm", warmup_steps=2)
-    assert (found["learning_rate"], found["peak_learning_rate"]) == (0.0, 0.03)
-    assert "peak_learning_rate" not in alone(tmp_path / "cold")
+def test_the_peak_rate_is_recorded_if_a_training_warms_up(tmp_path: Path):
+    values = used_alone(tmp_path / "warm", warmup_steps=2)
+    assert (values["learning_rate"], values["peak_learning_rate"]) == (0.0, 0.03)
+    assert "peak_learning_rate" not in used_alone(tmp_path / "cold")
 
 
-def test_a_rate_that_an_optimizer_of_ones_own_does_not_have_is_not_told(tmp_path: Path):
+def test_the_rate_of_the_arguments_is_not_recorded_for_another_optimizer(tmp_path: Path):
     network = Network()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
     warm = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 5))
     with Capture("digits", home=tmp_path / "home", strict=True) as capture:
-        one = trainer(tmp_path, network, capture, epochs=1, eval_strategy="no", save_strategy="no")
-        one.optimizer, one.lr_scheduler = optimizer, warm
-        one.train()
+        training = trainer(tmp_path, network, capture, epochs=1, eval_strategy="no", save_strategy="no")
+        training.optimizer, training.lr_scheduler = optimizer, warm
+        training.train()
     with provml.open(tmp_path / "home") as store:
-        found = used(store)
-        assert found["learning_rate"] == 0.0
-        assert 0.03 not in found.values()
+        values = used(store)
+        assert values["learning_rate"] == 0.0
+        assert 0.03 not in values.values()
 
 
 class Stream(torch.utils.data.IterableDataset):
@@ -213,16 +215,16 @@ class Stream(torch.utils.data.IterableDataset):
         return iter(Digits("training"))
 
 
-def test_epochs_that_nobody_can_know_are_left_out(tmp_path: Path):
-    more = {"eval_strategy": "no", "save_strategy": "no", "max_steps": 3}
+def test_an_unknown_number_of_epochs_is_not_recorded(tmp_path: Path):
+    settings = {"eval_strategy": "no", "save_strategy": "no", "max_steps": 3}
     with Capture("digits", home=tmp_path / "home", strict=True) as capture:
-        one = trainer(tmp_path, Network(), capture, **more)
-        one.train_dataset = Stream()
-        one.train()
+        training = trainer(tmp_path, Network(), capture, **settings)
+        training.train_dataset = Stream()
+        training.train()
     with provml.open(tmp_path / "home") as store:
-        found = ask(
+        rows = ask(
             store,
             """SELECT ?name ?value { ?t a provml:TrainingExecution ; prov:used ?v . ?v prov:value ?value ;
                provlake:wasDerivedFromAttribute/rdfs:label ?name FILTER(?name IN ("epochs", "steps")) }""",
         )
-        assert found == [("steps", 3)]
+        assert rows == [("steps", 3)]

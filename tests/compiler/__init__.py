@@ -1,1 +1,1 @@
-"""What the compiler makes of ontologies, seen through the modules, shapes, contexts and pages that it writes."""
+"""Tests of the compiler through the modules, shapes, contexts and pages that it writes."""

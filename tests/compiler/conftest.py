@@ -1,4 +1,4 @@
-"""The workshop, for every test of the compiler."""
+"""Fixtures of the compiler tests."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import provml.vocab  # noqa: F401  # our own classes are known before any test makes more
-from provml.things import CLASSES
+import provml.vocab  # noqa: F401  # registers the bundled classes before a test adds its own
+from provml.model.thing import CLASSES
 
-from .workshop import Workshop, forget
+from .helpers import OntologyCompiler, restore_classes
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Workshop]:
-    known = dict(CLASSES)
-    yield Workshop(tmp_path)
-    forget(known)
+def compile_turtle(tmp_path: Path) -> Iterator[OntologyCompiler]:
+    classes = dict(CLASSES)
+    yield OntologyCompiler(tmp_path)
+    restore_classes(classes)

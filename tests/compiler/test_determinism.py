@@ -1,4 +1,4 @@
-"""The same ontology gives the same bytes: on any machine, in any order, under any hash seed."""
+"""The same ontology gives the same bytes on any machine, in any order of statements, with any hash seed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from provml import resources
+from provml import paths
 from provml.compiler import own_files, stale, user_files
-from provml.compiler.output import home
-from provml.compiler.source import OURS
+from provml.compiler.build import checkout
+from provml.compiler.sources import BUNDLED
 
 DIGEST = """
 import hashlib
@@ -26,9 +26,9 @@ print(hashlib.sha256(repr((sorted((p.as_posix(), t) for p, t in files.items()), 
 """
 
 
-def test_hash_seeds_do_not_show():
+def test_output_does_not_depend_on_the_hash_seed():
     def run(seed: str) -> str:
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(resources.PACKAGE.parent)}
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(paths.PACKAGE.parent)}
         command = [sys.executable, "-c", DIGEST]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
@@ -37,11 +37,18 @@ def test_hash_seeds_do_not_show():
     assert {run("0"), run("1"), run("4242")} == {f"{here}\n"}
 
 
-def test_committed_files_are_what_the_ontologies_give():
-    assert stale(own_files()[0], home()) == []
+def test_committed_files_are_up_to_date():
+    assert stale(own_files()[0], checkout()) == []
 
 
-def test_no_machine_no_date_and_no_blank_node_shows():
+@pytest.mark.parametrize("folder", ["docs/reference/vocabulary", "provml/vocab", "shapes/generated"])
+def test_generated_folders_have_no_obsolete_files(folder):
+    committed = {path.relative_to(checkout()) for path in (checkout() / folder).rglob("*") if path.is_file()}
+    generated = {path for path in own_files()[0] if path.is_relative_to(folder)}
+    assert {path for path in committed - generated if "__pycache__" not in path.parts} == set()
+
+
+def test_output_contains_no_path_date_or_blank_node():
     for name, text in own_files()[0].items():
         for trace in (str(Path.cwd()), str(Path.home()) + "/", "file://", "/tmp/"):
             assert trace not in text, name
@@ -50,7 +57,7 @@ def test_no_machine_no_date_and_no_blank_node_shows():
 
 
 def shuffled(source: Path, seed: int) -> bytes:
-    """A file as N-Triples in another order, its blank nodes under other names."""
+    """Return a file as N-Triples in another order, with other names of blank nodes."""
     names: dict[str, ox.BlankNode] = {}
 
     def renamed(node):
@@ -65,19 +72,19 @@ def shuffled(source: Path, seed: int) -> bytes:
 
 
 def as_foreign(data: bytes) -> bytes:
-    """The same ontology under a name that is not ours, so that it compiles as a user's would."""
-    for iri in OURS:
-        data = data.replace(f"<{iri}>".encode(), f"<http://example.org/{OURS[iri]}>".encode())
+    """Return the ontology under another IRI, so that it compiles as a user's ontology."""
+    for iri in BUNDLED:
+        data = data.replace(f"<{iri}>".encode(), f"<http://example.org/{BUNDLED[iri]}>".encode())
     return data.replace(b"http://www.w3.org/ns/prov#", b"http://example.org/prov#")
 
 
 @pytest.mark.parametrize("name", ["prov-o.ttl", "mls.ttl"])
-def test_the_order_of_triples_does_not_show(name, tmp_path):
+def test_output_does_not_depend_on_the_order_of_triples(name, tmp_path):
     texts = set()
     for seed in range(4):
         path = tmp_path / str(seed) / "some.nt"
         path.parent.mkdir()
-        path.write_bytes(as_foreign(shuffled(resources.ontologies() / name, seed)).replace(b"/ns/mls#", b"/ns/mls2#"))
+        path.write_bytes(as_foreign(shuffled(paths.ontologies() / name, seed)).replace(b"/ns/mls#", b"/ns/mls2#"))
         files, notes = user_files(
             [path], tmp_path / "some.py", shapes=tmp_path / "s.ttl", jsonld=tmp_path / "c.jsonld", docs=tmp_path / "d"
         )
@@ -87,7 +94,7 @@ def test_the_order_of_triples_does_not_show(name, tmp_path):
     assert "class " in texts.pop()
 
 
-def test_restrictions_in_any_order_give_the_same_fields(make):
+def test_restrictions_in_any_order_give_the_same_fields(compile_turtle):
     only = """ex:{} rdfs:subClassOf [ owl:onProperty ex:n ; owl:allValuesFrom [
         a rdfs:Datatype ; owl:onDatatype xsd:integer ; owl:withRestrictions ( {} ) ] ] ."""
     lines = [
@@ -100,19 +107,21 @@ def test_restrictions_in_any_order_give_the_same_fields(make):
     tables = set()
     for seed in range(6):
         random.Random(seed).shuffle(lines)
-        field = make("\n".join(lines)).B.FIELDS["n"]
+        field = compile_turtle("\n".join(lines)).B.FIELDS["n"]
         tables.add((field.limits, field.datatype))
     assert tables == {
         ((("maxInclusive", 9), ("minInclusive", 5)), "http://www.w3.org/2001/XMLSchema#nonNegativeInteger")
     }
 
 
-def test_blank_nodes_of_two_files_with_the_same_name_stay_apart(make):
-    """N-Triples name blank nodes, and every tool counts from zero."""
-    one = make.write("ex:A a owl:Class . ex:p a owl:ObjectProperty ; rdfs:range _:b0 . _:b0 owl:unionOf ( ex:A ) .")
-    two = make.write(
+def test_blank_nodes_of_two_files_are_different(compile_turtle):
+    """Many tools name blank nodes by counting from zero."""
+    first = compile_turtle.write(
+        "ex:A a owl:Class . ex:p a owl:ObjectProperty ; rdfs:range _:b0 . _:b0 owl:unionOf ( ex:A ) ."
+    )
+    second = compile_turtle.write(
         "ey:B a owl:Class . ey:q a owl:ObjectProperty ; rdfs:range _:b0 . _:b0 owl:unionOf ( ey:B ) .", "two.ttl"
     )
-    made = make.compile(one, two)
-    assert made.A.FIELDS["p"].ranges == (frozenset({"http://example.org/zoo#A"}),)
-    assert made.B.FIELDS["q"].ranges == (frozenset({"http://example.org/other/B"}),)
+    vocab = compile_turtle.compile(first, second)
+    assert vocab.A.FIELDS["p"].ranges == (frozenset({"http://example.org/zoo#A"}),)
+    assert vocab.B.FIELDS["q"].ranges == (frozenset({"http://example.org/other/B"}),)

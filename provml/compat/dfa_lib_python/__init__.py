@@ -1,8 +1,8 @@
 """The classes and calls of dfa-lib-python (DfAnalyzer, DNNProv, CNNProv, DLProv), recording into provml.
 
-Change `dfa_lib_python` to `provml.compat.dfa_lib_python` in the imports of a script; the rest of it stays. A dataflow
-is the workflow, each execution of it a run: transformations that train, adapt, test, filter and split are told as such,
-any other as a step. Nothing is sent over a network; the run's home is that of any other run.
+Change `dfa_lib_python` to `provml.compat.dfa_lib_python` in the imports of a script; the rest of the script stays as it
+is. A dataflow is a workflow, and each execution of it is a run. Transformations that train, adapt, test, filter and
+split data are recorded as such, any other as a step. Nothing is sent over a network; runs go to the usual home.
 """
 
 from provml.compat.dfa_lib_python.attribute import Attribute

@@ -19,23 +19,23 @@ class Attribute(ProvenanceObject):
 
     @property
     def name(self) -> str:
-        """Its name, as it was written."""
+        """Name as written."""
         return self.tag
 
     @name.setter
     def name(self, name: str) -> None:
-        self._call(expect(self, "name", name, str))
+        self._set_tag(expect(self, "name", name, str))
 
     @property
     def type(self) -> str:
-        """The name of its type."""
+        """Name of the type."""
         return str(self.kind.value)
 
     @type.setter
     def type(self, type: AttributeType) -> None:
         self.kind = expect(self, "type", type, AttributeType)
 
-    def _said(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, Any]:
         return {"name": self.name, "type": self.type}
 
     def __repr__(self) -> str:

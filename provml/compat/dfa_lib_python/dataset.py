@@ -17,12 +17,12 @@ class DataSet(ProvenanceObject):
 
     @property
     def elements(self) -> list[list[str]]:
-        """The rows as text; what is recorded are the values themselves."""
-        return [one.values for one in self.rows]
+        """Rows as text; provml records the values themselves."""
+        return [row.values for row in self.rows]
 
     @elements.setter
     def elements(self, elements: list[Element]) -> None:
         self.rows: list[Element] = expect_all(self, "elements", elements, Element)
 
-    def _said(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, Any]:
         return {"tag": self._tag, "elements": self.elements}

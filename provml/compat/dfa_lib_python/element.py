@@ -15,12 +15,12 @@ class Element:
 
     @property
     def values(self) -> list[str]:
-        """The values as text; what is recorded are the values themselves."""
-        return [str(value) for value in self.held]
+        """Values as text; provml records the values themselves."""
+        return [str(value) for value in self.raw_values]
 
     @values.setter
     def values(self, values: list[Any]) -> None:
         if not isinstance(values, (list, tuple)):
-            advice = "Give a list, as in Element([0.1, 3])."
+            advice = "Pass a list, as in Element([0.1, 3])."
             raise WrongType("Element", "values", values, "a list of values", advice)
-        self.held = list(values)
+        self.raw_values = list(values)

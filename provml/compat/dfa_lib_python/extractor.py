@@ -1,17 +1,17 @@
-"""An extractor: how values are got out of raw data. It is a step of the plan, and not run."""
+"""An extractor: how values are extracted from raw data. It is a step of the plan and is not executed."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from provml.compat.dfa_lib_python._registry import Tag, Tagged
 from provml.compat.dfa_lib_python.extractor_cartridge import ExtractorCartridge
 from provml.compat.dfa_lib_python.extractor_extension import ExtractorExtension
 from provml.compat.dfa_lib_python.ProvenanceObject import expect
-from provml.compat.dfa_lib_python.tagged import Tag, Tagged
 
 
 class Extractor(Tagged):
-    """How the values of the set that it is added to, or tagged with, are got out of raw data."""
+    """Extraction of the values of a set, to which the extractor is added or tagged, from raw data."""
 
     setTag = Tag()
 
@@ -22,8 +22,8 @@ class Extractor(Tagged):
 
     @property
     def cartridge(self) -> str:
-        """The name of what it does."""
-        return str(self.does.value)
+        """Name of the cartridge."""
+        return str(self.cartridge_type.value)
 
     @cartridge.setter
     def cartridge(self, cartridge: ExtractorCartridge) -> None:
@@ -31,20 +31,20 @@ class Extractor(Tagged):
 
     @property
     def extension(self) -> str:
-        """The name of the format that it reads."""
-        return str(self.reads.value)
+        """Name of the extension."""
+        return str(self.extension_type.value)
 
     @extension.setter
     def extension(self, extension: ExtractorExtension) -> None:
         self.add_extension(extension)
 
     def add_cartridge(self, cartridge: ExtractorCartridge) -> None:
-        """Say what it does."""
-        self.does: ExtractorCartridge = expect(self, "cartridge", cartridge, ExtractorCartridge)
+        """Set the cartridge."""
+        self.cartridge_type: ExtractorCartridge = expect(self, "cartridge", cartridge, ExtractorCartridge)
 
     def add_extension(self, extension: ExtractorExtension) -> None:
-        """Say of which format."""
-        self.reads: ExtractorExtension = expect(self, "extension", extension, ExtractorExtension)
+        """Set the extension."""
+        self.extension_type: ExtractorExtension = expect(self, "extension", extension, ExtractorExtension)
 
-    def _said(self) -> dict[str, Any]:
-        return {"tag": self._tag, "cartridge": self.cartridge, "extension": self.extension, **super()._said()}
+    def _fields(self) -> dict[str, Any]:
+        return {"tag": self._tag, "cartridge": self.cartridge, "extension": self.extension, **super()._fields()}

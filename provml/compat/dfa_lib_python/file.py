@@ -10,7 +10,7 @@ from provml.compat.dfa_lib_python.ProvenanceObject import ProvenanceObject, expe
 
 
 class File(ProvenanceObject):
-    """A file by path and name; it may stand in an element where a path does, or be added to a task."""
+    """A file by path and name, as a value of an element or as a file of a task."""
 
     def __init__(self, path: str, name: str) -> None:
         super().__init__(name)
@@ -18,11 +18,11 @@ class File(ProvenanceObject):
         self.name = name
 
     def __fspath__(self) -> str:
-        """Where it is: the path says the folder, as DfAnalyzer has it, or the file itself."""
+        """Return the path of the file: `path` is its directory, as in DfAnalyzer, or the file itself."""
         path = Path(self.path)
         return self.path if path.name == Path(self.name).name or path.is_file() else os.fspath(path / self.name)
 
     __str__ = __fspath__
 
-    def _said(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, Any]:
         return {"tag": self._tag, "path": self.path, "name": self.name}

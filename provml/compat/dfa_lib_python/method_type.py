@@ -1,10 +1,10 @@
-"""What a performance was measured of."""
+"""Kinds of work that a performance measures."""
 
 from enum import Enum
 
 
 class MethodType(Enum):
-    """What a performance was measured of."""
+    """Kinds of work that a performance measures."""
 
     COMPUTATION = "COMPUTATION"
     INSTRUMENTATION = "INSTRUMENTATION"

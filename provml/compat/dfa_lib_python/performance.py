@@ -1,4 +1,4 @@
-"""How long something took, as a script tells it."""
+"""Durations that a script reports."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from provml.compat.dfa_lib_python.method_type import MethodType
 from provml.compat.dfa_lib_python.ProvenanceObject import ProvenanceObject, expect
 from provml.errors import WrongValue
 
-FORM = "%Y-%m-%d %H:%M:%S"
-"""How the originals write a time."""
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
+"""Time format of the originals."""
 
 
 class Performance(ProvenanceObject):
-    """When a part of a task began and ended, as text, what kind of work that was, and a description."""
+    """Start and end of a part of a task as text, the kind of work, and a description."""
 
     def __init__(self, start_time: str, end_time: str, method: MethodType | str = "", description: str = "") -> None:
         super().__init__("")
@@ -25,7 +25,7 @@ class Performance(ProvenanceObject):
 
     @property
     def method(self) -> MethodType | str:
-        """What kind of work it was."""
+        """Kind of work."""
         return self._method
 
     @method.setter
@@ -34,24 +34,24 @@ class Performance(ProvenanceObject):
 
     @property
     def kind(self) -> str:
-        """The name of the kind of work, if one is said."""
+        """Name of the kind of work, or an empty text."""
         return str(self._method.value if isinstance(self._method, MethodType) else self._method)
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """When it began and ended, in seconds since 1970; a time without a zone is one of this machine."""
-        began, ended = (self._moment(field) for field in ("startTime", "endTime"))
-        return began, max(began, ended)
+        """Start and end in seconds since 1970; a time without a zone is local time."""
+        started, ended = (self._timestamp(field) for field in ("startTime", "endTime"))
+        return started, max(started, ended)
 
-    def _moment(self, field: str) -> float:
-        said = getattr(self, field)
+    def _timestamp(self, field: str) -> float:
+        text = getattr(self, field)
         try:
-            return datetime.fromisoformat(str(said)).timestamp()
+            return datetime.fromisoformat(str(text)).timestamp()
         except (ValueError, OverflowError, OSError) as error:
             raise WrongValue(
-                "Performance", field, said, "a time such as 2026-01-31 10:00:00", "Write it so."
+                "Performance", field, text, "a time such as 2026-01-31 10:00:00", "Use this format."
             ) from error
 
-    def _said(self) -> dict[str, Any]:
-        said = {"startTime": self.startTime, "endTime": self.endTime, "method": self.kind}
-        return said | {"description": self.description}
+    def _fields(self) -> dict[str, Any]:
+        fields = {"startTime": self.startTime, "endTime": self.endTime, "method": self.kind}
+        return fields | {"description": self.description}

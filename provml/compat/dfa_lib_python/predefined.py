@@ -1,4 +1,4 @@
-"""What DNNProv and DLProv declare by themselves: the transformations of a training, with their sets."""
+"""Transformations that DNNProv and DLProv predefine, with their sets."""
 
 from __future__ import annotations
 
@@ -43,32 +43,55 @@ DLPROV = {
     },
     "Test": {"oTestSet": "SplitData", "oTrainedModel": "Train", "oTest": TEST},
 }
-"""Transformations, each with its sets: the columns of a set (`#` a number, `@` a file, else text) or, for what another
-transformation gives out, the tag of that one."""
+DLPROV_EARLIER = {
+    "LoadData": DLPROV["LoadData"],
+    "NormalizeData": {"iInputDataset": "DATASET_NAME DATASET_SOURCE", "oNormalizeData": "@DATASET_DIR"},
+    "RandomHorizontal": {"oLoadData": "LoadData", "oRandomHorizontal": "@DATASET_DIR"},
+    "Normalize": {"oRandomHorizontal": "RandomHorizontal", "oNormalize": "@DATASET_DIR"},
+    "SplitData": DLPROV["SplitData"],
+    "TrainModel": {
+        "oTrainSet": "SplitData",
+        "oValSet": "SplitData",
+        "iTrainModel": "OPTIMIZER_NAME #LEARNING_RATE #NUM_EPOCHS #NUM_LAYERS",
+        "oTrainModel": EPOCH,
+        "oTrainedModel": "MODEL_NAME @MODEL_DIR",
+        "oWeights": "@WEIGHTS_PATH",
+    },
+    "TestModel": {"oTestSet": "SplitData", "oTrainedModel": "TrainModel", "oTestModel": TEST},
+}
+"""Transformations with their sets: the columns of a set (`#` a number, `@` a file, else text) or, for the output of
+another transformation, the tag of that transformation. Earlier versions of DLProv name some of them differently."""
+EARLIER_TAGS = {tag.lower() for tag in DLPROV_EARLIER if tag not in DLPROV}
 
 
 def dnnprov() -> list[Transformation]:
-    """Training, adaptation and testing."""
-    return _made(DNNPROV)
+    """Return training, adaptation and testing."""
+    return _transformations(DNNPROV)
 
 
 def dlprov() -> list[Transformation]:
-    """From loading the data to testing."""
-    return _made(DLPROV)
+    """Return the transformations from loading the data to testing."""
+    return _transformations(DLPROV)
 
 
-def _made(said: dict[str, dict[str, str]]) -> list[Transformation]:
-    made = []
-    for tag, sets in said.items():
+def dlprov_earlier(tag: str) -> Transformation | None:
+    """Return a transformation that only earlier versions of DLProv predefine; None for any other tag."""
+    steps = _transformations(DLPROV_EARLIER) if tag.lower() in EARLIER_TAGS else []
+    return next((step for step in steps if step._tag == tag.lower()), None)
+
+
+def _transformations(specification: dict[str, dict[str, str]]) -> list[Transformation]:
+    transformations = []
+    for tag, sets in specification.items():
         transformation = Transformation(tag)
-        for title, columns in sets.items():
-            source = columns if columns in said else ""
-            side = SetType.INPUT if source or title.startswith("i") else SetType.OUTPUT
-            attributes = [_attribute(one) for one in (said[source][title] if source else columns).split()]
-            transformation.add_set(Set(title, side, attributes, dependency=source.lower()))
-        made.append(transformation)
-    return made
+        for name, columns in sets.items():
+            source = columns if columns in specification else ""
+            side = SetType.INPUT if source or name.startswith("i") else SetType.OUTPUT
+            attributes = [_attribute(text) for text in (specification[source][name] if source else columns).split()]
+            transformation.add_set(Set(name, side, attributes, dependency=source.lower()))
+        transformations.append(transformation)
+    return transformations
 
 
-def _attribute(said: str) -> Attribute:
-    return Attribute(said.lstrip("#@"), TYPES.get(said[0], AttributeType.TEXT))
+def _attribute(text: str) -> Attribute:
+    return Attribute(text.lstrip("#@"), TYPES.get(text[0], AttributeType.TEXT))

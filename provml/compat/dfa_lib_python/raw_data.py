@@ -1,4 +1,4 @@
-"""The program of DfAnalyzer that gets values out of raw data, called by a script: a part of the task that runs."""
+"""Calls of DfAnalyzer's program that extracts values from raw data, recorded as a part of the running task."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ import shlex
 import subprocess
 import time
 
+from provml.compat.dfa_lib_python._execution import running_task
 from provml.compat.dfa_lib_python.attribute import Attribute
-from provml.compat.dfa_lib_python.execution import running
 from provml.compat.dfa_lib_python.extractor_cartridge import ExtractorCartridge
 from provml.compat.dfa_lib_python.ProvenanceObject import expect, expect_all
 
 
 class RawData:
-    """A call of the program: what it is to do, the tag of an extractor, where and of what, and the attributes."""
+    """A call of the program with cartridge, tag of the extractor, path, source and attributes."""
 
     method = ""
 
     def __init__(
-        self, cartridge: ExtractorCartridge, tag: str, path: str, source: str, attributes: list[Attribute], more: str
+        self, cartridge: ExtractorCartridge, tag: str, path: str, source: str, attributes: list[Attribute], extra: str
     ) -> None:
         self.cartridge: ExtractorCartridge = expect(self, "cartridge", cartridge, ExtractorCartridge)
         self.attributes: list[Attribute] = expect_all(self, "attributes", attributes, Attribute)
-        self.tag, self.path, self.source, self.more = tag, path, source, more
+        self.tag, self.path, self.source, self.extra = tag, path, source, extra
 
     def get_attributes(self) -> str:
-        """The attributes, as the program takes them."""
+        """Return the attributes in the syntax of the program."""
         return f"[{','.join(map(str, self.attributes))}]"
 
     def arguments(self) -> list[str]:
-        """The program, which DFANALYZER_DIR has, and its arguments."""
-        program, does = f"{os.environ.get('DFANALYZER_DIR')}/bin/RDE", f"{self.cartridge.value}:{self.method}"
-        return [program, does, self.tag, self.path, self.source, self.get_attributes(), *shlex.split(self.more)]
+        """Return the program in DFANALYZER_DIR and its arguments."""
+        program, action = f"{os.environ.get('DFANALYZER_DIR')}/bin/RDE", f"{self.cartridge.value}:{self.method}"
+        return [program, action, self.tag, self.path, self.source, self.get_attributes(), *shlex.split(self.extra)]
 
     def get_command_line(self) -> str:
-        """The command as one would type it."""
+        """Return the command as text for a shell."""
         return shlex.join(self.arguments())
 
     def run(self) -> None:
-        """Run it. A status that tells of a failure is recorded, and does not end the script."""
-        began, given = time.time(), self.arguments()
+        """Run the command. A failure is recorded and does not end the script."""
+        started, arguments = time.time(), self.arguments()
         error: Exception | None = None
         try:
-            status = subprocess.call(given)
-            error = subprocess.CalledProcessError(status, given) if status else None
-        except OSError as failed:
-            error = failed
+            status = subprocess.call(arguments)
+            error = subprocess.CalledProcessError(status, arguments) if status else None
+        except OSError as os_error:
+            error = os_error
             raise
         finally:
-            task = running()
+            task = running_task()
             if task is not None:
-                task.part(self.cartridge.value.lower(), self.tag, began, time.time(), error)
+                task.record_part(self.cartridge.value.lower(), self.tag, started, time.time(), error=error)

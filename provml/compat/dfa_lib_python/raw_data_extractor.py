@@ -8,7 +8,7 @@ from provml.compat.dfa_lib_python.raw_data import RawData
 
 
 class RawDataExtractor(RawData):
-    """Values got out of raw data by a command line of the script's own."""
+    """Extraction of values from raw data by the script's own command line."""
 
     method = "EXTRACT"
 

@@ -1,4 +1,4 @@
-"""An index over values that were got out of raw data."""
+"""An index over values that were extracted from raw data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A set: the columns of what a transformation takes in or gives out."""
+"""A set: the columns of an input or an output of a transformation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from provml.compat.dfa_lib_python.set_type import SetType
 
 
 class Set(ProvenanceObject):
-    """What a transformation takes in or gives out; with a dependency, what another gave out.
+    """An input or output of a transformation; with a dependency, the output of another one.
 
-    `columns` are its attributes and `readers` its extractors; by the names of the originals they are plain data.
+    `columns` and `extractor_objects` are objects; `attributes` and `extractors` are plain data, as in the originals.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Set(ProvenanceObject):
 
     @property
     def type(self) -> str:
-        """The name of its side."""
+        """Name of the type."""
         return self.side.name
 
     @type.setter
@@ -41,12 +41,12 @@ class Set(ProvenanceObject):
         self.set_type(type)
 
     def set_type(self, type: SetType) -> None:
-        """Say which side it is on."""
+        """Set the type: input or output."""
         self.side: SetType = expect(self, "type", type, SetType)
 
     @property
     def attributes(self) -> list[dict[str, Any]]:
-        """The columns as plain data."""
+        """Columns as plain data."""
         return specifications(self.columns)
 
     @attributes.setter
@@ -59,24 +59,24 @@ class Set(ProvenanceObject):
 
     @property
     def extractors(self) -> list[dict[str, Any]]:
-        """The extractors as plain data."""
-        return specifications(self.readers)
+        """Extractors as plain data."""
+        return specifications(self.extractor_objects)
 
     @extractors.setter
     def extractors(self, extractors: list[Extractor]) -> None:
-        self.readers: list[Extractor] = expect_all(self, "extractors", extractors, Extractor)
+        self.extractor_objects: list[Extractor] = expect_all(self, "extractors", extractors, Extractor)
 
     def add_extractor(self, extractor: Extractor) -> None:
         """Add an extractor."""
-        self.readers.append(expect(self, "extractors", extractor, Extractor))
+        self.extractor_objects.append(expect(self, "extractors", extractor, Extractor))
 
-    def as_it_is(self) -> Set:
-        """A copy: a transformation keeps a set as it is when it gets it, for scripts go on to change it."""
-        held = copy.copy(self)
-        held.columns, held.readers = list(self.columns), list(self.readers)
-        return held
+    def copy(self) -> Set:
+        """Return a copy: scripts change a set after adding it to a transformation."""
+        duplicate = copy.copy(self)
+        duplicate.columns, duplicate.extractor_objects = list(self.columns), list(self.extractor_objects)
+        return duplicate
 
-    def _said(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, Any]:
         return {
             "tag": self._tag,
             "attributes": self.attributes,

@@ -1,10 +1,10 @@
-"""The two sides of a transformation."""
+"""Types of sets."""
 
 from enum import Enum
 
 
 class SetType(Enum):
-    """Whether a transformation takes a set in or gives it out."""
+    """Whether a set is an input or an output of a transformation."""
 
     INPUT = "INPUT"
     OUTPUT = "OUTPUT"

@@ -1,10 +1,10 @@
-"""How a task stands."""
+"""Status of a task."""
 
 from enum import Enum
 
 
 class TaskStatus(Enum):
-    """How a task stands; FAILED is ours, for one that an error ended."""
+    """Status of a task. FAILED is an addition of provml, for a task that an error ended."""
 
     READY = "READY"
     RUNNING = "RUNNING"

@@ -1,4 +1,4 @@
-"""A transformation: a step of a dataflow, with the sets that it takes in and gives out."""
+"""A transformation: a step of a dataflow with its input and output sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from provml.errors import WrongValue
 
 
 class Transformation(ProvenanceObject):
-    """A step of a dataflow. `held` are its sets; by the names of the originals they are plain data."""
+    """A step of a dataflow. `set_objects` are its sets; `sets` are plain data, as in the originals."""
 
     def __init__(self, tag: str, sets: Sequence[Set] = ()) -> None:
         super().__init__(tag)
@@ -22,54 +22,54 @@ class Transformation(ProvenanceObject):
 
     @property
     def sets(self) -> list[dict[str, Any]]:
-        """The sets as plain data."""
-        return specifications(self.held)
+        """Sets as plain data."""
+        return specifications(self.set_objects)
 
     @sets.setter
     def sets(self, sets: Sequence[Set]) -> None:
-        self.held: list[Set] = []
+        self.set_objects: list[Set] = []
         self.set_sets(sets)
 
-    def on(self, side: SetType) -> list[Set]:
-        """The sets on one of its sides."""
-        return [one for one in self.held if one.side is side]
+    def sets_of(self, side: SetType) -> list[Set]:
+        """Return the input sets or the output sets."""
+        return [item for item in self.set_objects if item.side is side]
 
     @property
     def input(self) -> list[dict[str, Any]]:
-        """The sets that it takes in, as plain data."""
-        return specifications(self.on(SetType.INPUT))
+        """Input sets as plain data."""
+        return specifications(self.sets_of(SetType.INPUT))
 
     @input.setter
     def input(self, sets: Sequence[Set]) -> None:
-        self.held = [*self.on(SetType.OUTPUT), *self._of(SetType.INPUT, sets)]
+        self.set_objects = [*self.sets_of(SetType.OUTPUT), *self._check_side(SetType.INPUT, sets)]
 
     @property
     def output(self) -> list[dict[str, Any]]:
-        """The sets that it gives out, as plain data."""
-        return specifications(self.on(SetType.OUTPUT))
+        """Output sets as plain data."""
+        return specifications(self.sets_of(SetType.OUTPUT))
 
     @output.setter
     def output(self, sets: Sequence[Set]) -> None:
-        self.held = [*self.on(SetType.INPUT), *self._of(SetType.OUTPUT, sets)]
+        self.set_objects = [*self.sets_of(SetType.INPUT), *self._check_side(SetType.OUTPUT, sets)]
 
-    def _of(self, side: SetType, sets: Sequence[Set]) -> list[Set]:
-        for one in expect_all(self, side.value.lower(), sets, Set):
-            if one.side is not side:
-                advice = f"Say {one.tag}.set_type(SetType.{side.value})."
-                raise WrongValue("Transformation", side.value.lower(), one, f"sets of type {side.value}", advice)
-        return [one.as_it_is() for one in sets]
+    def _check_side(self, side: SetType, sets: Sequence[Set]) -> list[Set]:
+        for item in expect_all(self, side.value.lower(), sets, Set):
+            if item.side is not side:
+                advice = f"Call {item.tag}.set_type(SetType.{side.value})."
+                raise WrongValue("Transformation", side.value.lower(), item, f"sets of type {side.value}", advice)
+        return [item.copy() for item in sets]
 
     def set_sets(self, sets: Sequence[Set]) -> None:
         """Add several sets."""
-        self.held += [one.as_it_is() for one in expect_all(self, "sets", sets, Set)]
+        self.set_objects += [item.copy() for item in expect_all(self, "sets", sets, Set)]
 
     def add_set(self, set: Set) -> None:
         """Add a set."""
-        self.held.append(expect(self, "sets", set, Set).as_it_is())
+        self.set_objects.append(expect(self, "sets", set, Set).copy())
 
     def add_program(self, program: Program) -> None:
-        """Say which program carries it out, which the originals have no call for."""
+        """Add the program that implements the transformation. The originals have no such call."""
         self.programs.append(expect(self, "programs", program, Program))
 
-    def _said(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, Any]:
         return {"tag": self._tag, "sets": self.sets, "programs": specifications(self.programs)}

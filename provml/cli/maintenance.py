@@ -1,0 +1,116 @@
+"""Maintenance of a home: check the journals, rebuild the index, remove leftover files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from provml.answers.humanize import format_size
+from provml.cli.options import (
+    count_new_events,
+    format_option,
+    home_option,
+    print_answer,
+    progress_bar,
+    require_home,
+)
+from provml.errors import plural
+
+
+@click.command()
+@format_option
+@home_option
+def verify(fmt: str, home: Path | None) -> None:
+    """Check journals, annotations and artifacts for damage.
+
+    Each problem is printed as file:line: reason. The exit code is 1 if there is a problem. To check the recorded
+    provenance against constraints, use `provml validate`.
+    """
+    from provml.answers import Answer
+    from provml.store import Store
+
+    folder = require_home(home)
+    with Store(folder) as store:
+        problems = store.verify()
+    if fmt != "table":
+        rows = [(str(folder / problem.file), problem.line, problem.reason) for problem in problems]
+        print_answer(Answer(["file", "line", "reason"], rows), fmt)
+    else:
+        for problem in problems:
+            line = f":{problem.line}" if problem.line else ""
+            click.echo(f"{folder / problem.file}{line}: {problem.reason}")
+        journals = len(list((folder / "runs").glob("*/*.jsonl")))
+        lines = sum(problem.line > 0 for problem in problems)
+        files = len(problems) - lines
+        counts = [plural(lines, "corrupted line")] if lines else []
+        counts += [plural(files, "unreadable file")] if files else []
+        result = ", ".join(counts) or "no problems"
+        click.echo(f"Checked {plural(journals, 'journal')}: {result}", err=bool(problems))
+    if problems:
+        sys.exit(1)
+
+
+@click.command()
+@home_option
+def rebuild(home: Path | None) -> None:
+    """Rebuild the index from the journals."""
+    from provml.store import Store
+
+    folder = require_home(home)
+    events = count_new_events(folder, from_start=True) if sys.stderr.isatty() else 0
+    with Store(folder) as store, progress_bar("rebuilding", events) as report:
+        events = store.rebuild(report)
+    click.echo(f"Rebuilt the index from {plural(events, 'event')}")
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="List the files without removing them.")
+@click.option(
+    "--min-age",
+    type=click.FloatRange(min=0),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="Keep files that changed within this time: they may be in use.",
+)
+@click.option("--artifacts", is_flag=True, help="Remove the artifacts that belong to no run any more, too.")
+@format_option
+@home_option
+def gc(dry_run: bool, min_age: float, artifacts: bool, fmt: str, home: Path | None) -> None:
+    """Remove temporary files left by dead processes.
+
+    Private copies of the index, incomplete snapshots, partially written files and old logs. Runs are never touched,
+    and artifacts only with --artifacts: those whose runs were all removed.
+    """
+    from provml.answers import Answer
+    from provml.store.artifacts import collect_unreferenced
+    from provml.store.gc import collect
+
+    folder = require_home(home)
+    leftovers = collect(folder, dry_run=dry_run, min_age_seconds=min_age)
+    unreferenced = collect_unreferenced(folder, dry_run=dry_run or not artifacts)
+    if artifacts:
+        leftovers += unreferenced
+    elif unreferenced:
+        click.echo(offer_removal(unreferenced), err=True)
+    if fmt != "table":
+        print_answer(Answer(["path", "bytes"], [(str(path), size) for path, size in leftovers]), fmt)
+        return
+    if not leftovers:
+        click.echo("Nothing to remove")
+        return
+    print_answer(Answer(["file", "size"], [(str(path), format_size(size)) for path, size in leftovers]), fmt)
+    click.echo(f"{'Would free' if dry_run else 'Freed'} {format_size(sum(size for _, size in leftovers))}")
+
+
+def offer_removal(unreferenced: list[tuple[Path, int]]) -> str:
+    """Return a hint about artifacts that belong to no run any more."""
+    size = format_size(sum(size for _, size in unreferenced))
+    verb = "belongs" if len(unreferenced) == 1 else "belong"
+    count = plural(len(unreferenced), "artifact")
+    return f"provml: {count} ({size}) {verb} to no run any more. Remove with `provml gc --artifacts`."
+
+
+COMMANDS = (verify, rebuild, gc)

@@ -1,0 +1,118 @@
+"""Options and helpers that commands share: the run, the home, the format, and a store opened with progress."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from provml.errors import plural
+from provml.paths import default_home
+
+if TYPE_CHECKING:
+    from provml.answers import Answer
+    from provml.store import Store
+
+PROGRESS_MIN_EVENTS = 20_000
+"""A progress bar is shown when at least this many events have to be indexed."""
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def run_argument(**attrs: Any) -> Callable[[Command], Command]:
+    """Add the argument `RUN`, which the shell completes."""
+    return click.argument("run", callback=_check_run_name, shell_complete=complete_run, **attrs)
+
+
+def _check_run_name(
+    ctx: click.Context, param: click.Parameter, value: str | tuple[str, ...] | None
+) -> str | tuple[str, ...] | None:
+    names = value if isinstance(value, tuple) else (value,)
+    if any(name is not None and not name.strip() for name in names):
+        raise click.BadParameter("The name is empty. Pass a run id, or `latest`.", ctx, param)
+    return value
+
+
+def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the run ids with a given prefix, for shell completion."""
+    runs = Path(ctx.params.get("home") or default_home()) / "runs"
+    ids = sorted((path.name for path in runs.glob("*") if path.is_dir()), reverse=True) if runs.is_dir() else []
+    return [CompletionItem(name) for name in [*ids, "latest"] if name.startswith(incomplete)]
+
+
+def home_option(command: Command) -> Command:
+    """Add the option `--home`."""
+    text = "Directory of runs.  [default: $PROVML_HOME or ./.provml]"
+    return click.option("--home", type=click.Path(path_type=Path), metavar="DIRECTORY", help=text)(command)
+
+
+def format_option(command: Command) -> Command:
+    """Add the option `--format` with a table for people, JSON and CSV."""
+    choice = click.Choice(["table", "json", "csv"])
+    return click.option("--format", "fmt", type=choice, default="table", show_default=True, help="Output format.")(
+        command
+    )
+
+
+def require_home(home: Path | None) -> Path:
+    """Return the home to read, or raise HomeNotFound: reading never creates a home."""
+    from provml.journal import run_files
+
+    return run_files.require_home(home or default_home())
+
+
+@contextlib.contextmanager
+def open_store(home: Path | None) -> Iterator[Store]:
+    """Open the store of a home and index new events, with a progress bar on a terminal if there are many."""
+    from provml.store import Store
+
+    folder = require_home(home)
+    new_events = count_new_events(folder) if sys.stderr.isatty() else 0
+    with Store(folder) as store:
+        with progress_bar("indexing", new_events) as report:
+            store.sync(report)
+        problems = store.problems
+        if problems:
+            lines = plural(len(problems), "journal line")
+            click.echo(f"provml: {lines} could not be indexed. Run `provml verify` for details.", err=True)
+        yield store
+
+
+@contextlib.contextmanager
+def progress_bar(label: str, events: int) -> Iterator[Callable[[int], None] | None]:
+    """Yield a callback that advances a progress bar, or None off a terminal and for few events."""
+    if events < PROGRESS_MIN_EVENTS or not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=events, label=label, file=sys.stderr, show_pos=True) as bar:
+        yield bar.update
+
+
+def count_new_events(home: Path, *, from_start: bool = False) -> int:
+    """Count the journal events that are not indexed yet, or all events with `from_start`."""
+    from provml.journal.reader import count_events
+    from provml.store.checkpoint import IndexCheckpoint, read
+
+    checkpoint = IndexCheckpoint() if from_start else read(home / "index" / "progress")
+    count = 0
+    for path in (home / "runs").glob("*/*.jsonl"):
+        journal = checkpoint.journals.get(path.relative_to(home).as_posix())
+        count += count_events(path, journal.offset if journal else 0)
+    return count
+
+
+def print_answer(answer: Answer, fmt: str, empty: str = "") -> None:
+    """Print an answer; a table without rows is replaced by the text `empty`."""
+    if fmt == "json":
+        click.echo(answer.to_json())
+    elif fmt == "csv":
+        click.echo(answer.to_csv(), nl=False)
+    elif empty and not answer.rows:
+        click.echo(empty)
+    else:
+        click.echo(str(answer))

@@ -1,0 +1,392 @@
+"""runs, status, show, export, remove: list runs, inspect one, write it as RDF, delete it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from provml.answers.humanize import format_duration, format_size
+from provml.cli.options import format_option, home_option, open_store, print_answer, require_home, run_argument
+from provml.cli.output import atomic_write
+from provml.errors import plural
+
+if TYPE_CHECKING:
+    from provml.answers import Answer
+    from provml.cli.run_status import RunStatus
+    from provml.journal.capture_errors import ErrorSummary
+    from provml.store import Annotation, RunInfo
+
+RDF_FORMATS = ("nt", "nq", "ttl", "trig", "rdf", "jsonld")
+MAX_EPOCHS = 10
+"""Epochs of each stage that `show` prints without --all."""
+STATUSES = ("FINISHED", "FAILED", "RUNNING", "KILLED", "LOST")
+PARTS = [
+    "children",
+    "stages",
+    "hyperparameters",
+    "measures",
+    "adaptations",
+    "datasets",
+    "models",
+    "artifacts",
+    "environment",
+    "capture errors",
+]
+"""Order of the parts that `show` prints."""
+
+
+@click.command()
+@click.option("--where", metavar="CONDITION", help="Only runs that fulfil a condition on the columns.")
+@click.option("--sort", metavar="COLUMN", help="Sort by a column; missing values come last.  [default: latest first]")
+@click.option("--desc", "descending", is_flag=True, help="Sort in descending order.")
+@click.option(
+    "--status",
+    type=click.Choice(STATUSES, case_sensitive=False),
+    multiple=True,
+    help="Only runs with this status; can be repeated.",
+)
+@click.option("--name", metavar="PATTERN", help="Only runs with this name; * stands for any text.")
+@click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Only the first N rows.")
+@format_option
+@home_option
+def runs(
+    *,
+    where: str | None,
+    sort: str | None,
+    descending: bool,
+    status: tuple[str, ...],
+    name: str | None,
+    limit: int | None,
+    fmt: str,
+    home: Path | None,
+) -> None:
+    """List the runs by hyperparameters and measures, latest first.
+
+    A run with several trainings has a row for each. Hyperparameters have their initial values, measures their latest:
+    test_ of the evaluation, val_ of the validation, train_ of the training. Values that all runs share are in one line
+    above the table. A condition compares columns with values: --where 'learning_rate > 0.01 and optimizer == "Adam"',
+    with and, or, not, parentheses, in (1, 2) and null for a missing value.
+    """
+    from provml.cli.run_table import format_runs, terminal_width
+    from provml.store.run_table import load_table
+
+    if descending and sort is None:
+        raise click.UsageError("--desc needs --sort COLUMN.")
+    with open_store(home) as store:
+        everything = load_table(store.runs(), store.backend)
+    table = everything.filtered(where, status or None, name)
+    if sort is not None:
+        table = table.sorted(sort, descending=descending)
+    if limit is not None:
+        table = table.first(limit)
+    if fmt != "table":
+        print_answer(table.answer(), fmt)
+    elif table.rows:
+        click.echo(format_runs(table, terminal_width()))
+    else:
+        total = plural(len(everything.rows), "run")
+        click.echo(f"None of {total} matches." if everything.rows else "No runs yet.")
+
+
+def duration_of(info: RunInfo) -> str:
+    """Return the duration of a run; of a running one, the time since its start."""
+    if info.seconds is None and info.status == "RUNNING":
+        return format_duration(max(time.time() - info.started.timestamp(), 0.0))
+    return format_duration(info.seconds)
+
+
+@click.command()
+@run_argument(default="latest")
+@format_option
+@home_option
+def status(run: str, fmt: str, home: Path | None) -> None:
+    """Show a run's status, also while it is running.
+
+    Prints the status, capture errors, open stages, the latest measures and the writing processes. RUN is a run id, a
+    unique prefix or suffix of it, the name of one run, or `latest` (the default). The command reads the journals, not
+    the index.
+    """
+    from provml.answers import Answer
+    from provml.cli.run_status import RunStatus
+    from provml.cli.run_tail import RunTail
+    from provml.journal.run_files import find_run_folder
+
+    state = RunStatus(RunTail(find_run_folder(require_home(home), run)))
+    parts = {
+        "now": Answer(["stage", "section", "of", "batches"], state.open_sections()),
+        "measures": Answer(["stage", "section", "batch", "measure", "value"], state.measures()),
+        "writers": Answer(["writer", "process", "rank", "status", "events", "errors", "corrupted"], state.writers()),
+        **error_part(state.errors, fmt),
+    }
+    if fmt == "table":
+        if len(parts["writers"]) == 1:
+            del parts["writers"]
+        open_sections = parts.pop("now")
+        parts = {"now" if state.status == "RUNNING" else "not ended": open_sections, **parts}
+        parts = {title: humanize(part) for title, part in parts.items()}
+    print_report(_facts(state, fmt), parts, fmt)
+
+
+def _facts(state: RunStatus, fmt: str) -> dict[str, Any]:
+    from provml.journal.annotations import present_texts, read, resolve
+    from provml.journal.run_files import run_name
+
+    first, end = state.first, state.end
+    started = first.time if first else None
+    until = end.time if end else time.time() if state.status == "RUNNING" else state.last_seen
+    seconds = max(until - started, 0.0) if started is not None else None
+    return {
+        "run": state.run,
+        "name": run_name(state.tail.folder),
+        "model": first.model if first else "",
+        "parent": first.parent_run if first else "",
+        "tags": ", ".join(present_texts(resolve(read(state.tail.folder)), "tag")),
+        "status": state.status,
+        "error": ": ".join(filter(None, end.error)) if end else "",
+        "started": datetime.fromtimestamp(started, UTC) if started is not None else None,
+        **({"seconds": seconds} if fmt != "table" else {"duration": format_duration(seconds)}),
+        "events": state.events,
+        **error_facts(state.errors, fmt),
+        "validated": _validation_summary(state.tail.folder),
+        "corrupted": state.corrupted if fmt != "table" else state.corrupted or None,
+    }
+
+
+def _validation_summary(folder: Path) -> str | None:
+    """Return the summary of the validation at the end of a run, or None if the run was not validated."""
+    from provml.journal.run_files import read_report
+
+    report = read_report(folder)
+    return str(report.get("summary", "")) if report else None
+
+
+def error_facts(errors: ErrorSummary, fmt: str) -> dict[str, Any]:
+    """Return the number of capture errors and of lost batches."""
+    if fmt != "table":
+        return {"capture_errors": errors.count, "lost_batches": errors.lost_batches}
+    return {"errors": errors.count or "none", "lost batches": errors.lost_batches or None}
+
+
+def error_part(errors: ErrorSummary, fmt: str) -> dict[str, Answer]:
+    """Return a table of all capture errors with their numbers."""
+    from provml.answers import Answer
+
+    return {"capture errors" if fmt == "table" else "errors": Answer(["error", "count"], errors.rows())}
+
+
+@click.command()
+@run_argument(default="latest")
+@click.option(
+    "--all", "all_epochs", is_flag=True, help=f"Print every epoch, not only the last {MAX_EPOCHS} of a stage."
+)
+@format_option
+@home_option
+def show(run: str, all_epochs: bool, fmt: str, home: Path | None) -> None:
+    """Show what a run did.
+
+    Prints tags, notes, stages, hyperparameters, measures, adaptations, datasets, models and environment, read from the
+    graph. RUN is a run id, a unique prefix or suffix of it, the name of one run, or `latest` (the default).
+    """
+    from provml.answers import Answer
+    from provml.store.run_tables import RunTables
+
+    with open_store(home) as store:
+        info = store.run(run)
+        names = {other.id: other.name for other in store.runs()}
+        children = [(i.id, i.name, i.status, i.seconds, i.error or None) for i in store.children(info)]
+        parts = {
+            "children": Answer(["run", "name", "status", "seconds", "error"], children),
+            **RunTables(store, info).parts(),
+            "artifacts": Answer(
+                ["artifact", "bytes", "type", "sha256"],
+                [(a.name, a.size, "folder" if a.is_folder else a.media_type, a.sha256) for a in store.artifacts(info)],
+            ),
+        }
+        parts["environment"] = parts.pop("environment")  # last
+    facts: dict[str, Any] = {
+        "run": info.id,
+        "name": info.name,
+        **({"experiment": info.experiment} if fmt != "table" or info.experiment != info.name else {}),
+        "model": info.model,
+        "parent": _parent(info, names) if fmt == "table" else info.parent,
+        "tags": ", ".join(info.tags),
+        "status": info.status,
+        "error": info.error,
+        "started": info.started,
+        **({"seconds": info.seconds, "iri": info.iri} if fmt != "table" else {"duration": duration_of(info)}),
+        **error_facts(info.capture_errors, fmt),
+        "validated": _validation_summary(store.home / "runs" / info.id),
+    }
+    parts |= error_part(info.capture_errors, fmt)
+    if fmt == "table":
+        parts = {title: humanize(part) for title, part in parts.items()}
+        if not all_epochs:
+            parts["measures"], omitted = tail_by_stage(parts["measures"])
+            if omitted:
+                parts[f"measures ({omitted} earlier: --all)"] = parts.pop("measures")
+                parts = {key: parts[key] for key in sorted(parts, key=lambda key: PARTS.index(key.partition(" (")[0]))}
+        print_pairs(facts)
+        print_notes(info.notes)
+        print_parts(parts)
+        return
+    notes = Answer(["note", "by", "time"], [(note.text, note.by or None, note.added) for note in info.notes])
+    print_report(facts, {"notes": notes, **parts}, fmt)
+
+
+def _parent(info: RunInfo, names: dict[str, str]) -> str:
+    """Return the id and the name of the parent of a run; empty if it has none."""
+    return f"{info.parent} ({names.get(info.parent, 'not in this home')})" if info.parent else ""
+
+
+def humanize(part: Answer) -> Answer:
+    """Return a table with formatted durations, sizes and digests, without its empty columns."""
+    from provml.answers import Answer
+
+    formatters = {
+        "seconds": ("duration", format_duration),
+        "bytes": ("size", format_size),
+        "sha256": ("sha256", lambda digest: digest and digest[:12]),
+    }
+    columns, rows = list(part.columns), part.rows
+    for index, column in enumerate(part.columns):
+        if column in formatters:
+            columns[index], formatter = formatters[column]
+            rows = [(*row[:index], formatter(row[index]), *row[index + 1 :]) for row in rows]
+    filled = [i for i in range(len(columns)) if any(row[i] is not None and row[i] != "" for row in rows)]
+    return Answer([columns[i] for i in filled], [tuple(row[i] for i in filled) for row in rows])
+
+
+def tail_by_stage(measures: Answer) -> tuple[Answer, int]:
+    """Return the last rows of each stage, and the number of omitted rows."""
+    from provml.answers import Answer
+
+    by_stage: dict[str, list[tuple[Any, ...]]] = {}
+    for row in measures.rows:
+        by_stage.setdefault(row[0], []).append(row)
+    tail = [row for rows in by_stage.values() for row in rows[-MAX_EPOCHS:]]
+    return Answer(measures.columns, tail), len(measures.rows) - len(tail)
+
+
+def print_report(facts: dict[str, Any], parts: dict[str, Answer], fmt: str) -> None:
+    """Print facts and tables: tables with headings, one JSON object, or CSV with one value per line."""
+    from provml.answers import Answer, as_json
+
+    if fmt == "json":
+        click.echo(as_json(facts | {title: part.to_dicts() for title, part in parts.items()}))
+    elif fmt == "csv":
+        rows: list[tuple[Any, ...]] = [("run", None, key, value) for key, value in facts.items()]
+        for title, part in parts.items():
+            for number, row in enumerate(part.to_dicts(), 1):
+                rows += [(title, number, key, value) for key, value in row.items()]
+        print_answer(Answer(["part", "row", "name", "value"], rows), fmt)
+    else:
+        print_pairs(facts)
+        print_parts(parts)
+
+
+def print_parts(parts: dict[str, Answer]) -> None:
+    """Print tables with headings, without empty ones."""
+    for title, part in parts.items():
+        if part.columns == ["name", "value"]:
+            click.echo(f"\n{click.style(title, bold=True)}")
+            print_pairs(dict(part.rows))
+        elif part.rows:
+            click.echo(f"\n{click.style(title, bold=True)}\n{part}")
+
+
+def print_notes(notes: Sequence[Annotation]) -> None:
+    """Print the notes of a run in full, with their numbers, who wrote them and when."""
+    from provml.answers import format_cell, single_line
+
+    if notes:
+        click.echo(f"\n{click.style('notes', bold=True)}")
+    for number, note in enumerate(notes, 1):
+        click.echo(f"{number}. {single_line(note.by)}, {format_cell(note.added)}")
+        for line in note.text.splitlines():
+            click.echo(f"   {single_line(line)}")
+
+
+def print_pairs(facts: dict[str, Any]) -> None:
+    """Print names and values in two columns, without empty values."""
+    from provml.answers import format_cell
+
+    texts = {key: text for key, value in facts.items() if (text := format_cell(value))}
+    width = max(map(len, texts), default=0)
+    for key, text in texts.items():
+        click.echo(f"{key.ljust(width)}  {text}")
+
+
+@click.command()
+@run_argument(required=False)
+@click.option("--all", "all_runs", is_flag=True, help="Write all runs and all loaded graphs.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Output file.")
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(RDF_FORMATS),
+    help="RDF format.  [default: from the file extension, else ttl]",
+)
+@home_option
+def export(run: str | None, all_runs: bool, output: Path | None, fmt: str | None, home: Path | None) -> None:
+    """Write a run, or the whole home, as RDF.
+
+    A file is written completely or not at all; without -o the RDF goes to standard output. RUN is a run id, a unique
+    prefix or suffix of it, the name of one run, or `latest`.
+    """
+    if (run is None) != all_runs:
+        raise click.UsageError("Pass a run or --all, for example: provml export latest -o run.ttl")
+    extension = output.suffix[1:].lower() if output is not None else ""
+    if fmt is None and extension and extension not in RDF_FORMATS:
+        extensions = ", ".join(f".{name}" for name in RDF_FORMATS)
+        raise click.UsageError(f"Unknown extension '.{extension}'. Use {extensions}, or pass --format.")
+    fmt = fmt or extension or "ttl"
+    if output is None or str(output) == "-":
+        with open_store(home) as store:
+            store.export(run, sys.stdout.buffer, fmt)
+        sys.stdout.buffer.flush()
+        return
+    with open_store(home) as store, atomic_write(output) as file:
+        count = store.export(run, file, fmt)
+    click.echo(f"Wrote {plural(count, 'triple')} to {output}", err=True)
+
+
+@click.command()
+@run_argument(nargs=-1, required=True)
+@click.option("--children", is_flag=True, help="Delete their child runs too.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@home_option
+def remove(run: tuple[str, ...], children: bool, yes: bool, home: Path | None) -> None:
+    """Delete runs permanently.
+
+    Deletes their journals and everything in the graph that only they state. RUN is a run id, a unique prefix or suffix
+    of it, the name of one run, or `latest`. If one of the runs does not exist or is still running, none is deleted.
+    Child runs stay, without --children. Artifacts stay, until `provml gc --artifacts`.
+    """
+    from provml.cli.maintenance import offer_removal
+    from provml.store.artifacts import collect_unreferenced
+
+    with open_store(home) as store:
+        infos = {info.id: info for info in map(store.run, run)}
+        if children:
+            infos |= {info.id: info for info in store.descendants(infos)}
+        for info in infos.values():
+            if not yes:
+                details = f"{info.name}, {info.status}, {plural(info.events, 'event')}"
+                if stay := [child for child in store.children(info) if child.id not in infos]:
+                    details += f", its {plural(len(stay), 'child run')} will stay"
+                click.confirm(f"Delete run {info.id} ({details}) permanently?", abort=True, err=True)
+        has_artifacts = any(store.artifacts(info) for info in infos.values())
+        store.remove_all(infos)
+    for run_id in infos:
+        click.echo(f"Deleted {run_id}")
+    if has_artifacts and (unreferenced := collect_unreferenced(store.home, dry_run=True)):
+        click.echo(offer_removal(unreferenced), err=True)
+
+
+COMMANDS = (runs, status, show, export, remove)

@@ -1,0 +1,1 @@
+"""Generators: Python, SHACL, JSON-LD context, pages, pictures, one merged ontology file."""

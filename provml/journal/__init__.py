@@ -1,0 +1,1 @@
+"""Journals: events, the files that hold them, and the status of a run."""

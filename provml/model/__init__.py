@@ -1,0 +1,1 @@
+"""Typed RDF nodes, their fields and their values."""

@@ -1,0 +1,62 @@
+"""Paths of the packaged data folders, in a checkout or an installed wheel, and of the home of runs."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+DEFAULT_NAME = ".provml"
+"""Name of a home, in the working directory, unless another one is chosen."""
+MISSING_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP, errno.EINVAL)
+"""Error numbers of `stat` for a path that does not exist."""
+
+
+def folder(name: str) -> Path:
+    """Return a data folder: inside the package in a wheel, next to the package in a checkout."""
+    inside = PACKAGE / name
+    return inside if inside.is_dir() else PACKAGE.parent / name
+
+
+def ontologies() -> Path:
+    """Return the folder of the OWL files."""
+    return folder("ontologies")
+
+
+def shapes() -> Path:
+    """Return the folder of the SHACL files."""
+    return folder("shapes")
+
+
+def queries() -> Path:
+    """Return the folder of the query files."""
+    return folder("queries")
+
+
+def default_home() -> Path:
+    """Return the default home of runs: $PROVML_HOME, or `.provml` in the working directory."""
+    return Path(os.environ.get("PROVML_HOME") or DEFAULT_NAME)
+
+
+def absolute(home: Path) -> Path:
+    """Return an absolute path, so that the home stays the same if the training changes its working directory."""
+    try:
+        return home.resolve()
+    except (OSError, RuntimeError):  # a deleted directory or a cycle of links: writing there will raise a clear error
+        return home
+
+
+def path_mode(path: Path) -> int:
+    """Return the `st_mode` of a path, or 0 if it does not exist.
+
+    Other errors, such as a missing permission, are raised; `Path.exists` hides them from Python 3.14 on.
+    """
+    try:
+        return path.stat().st_mode
+    except OSError as error:
+        if error.errno not in MISSING_ERRNOS:
+            raise
+    except ValueError:  # not a valid path, such as text with a null byte
+        pass
+    return 0

@@ -1,0 +1,375 @@
+"""Loops of the user over epochs: whether a loop is running, and how it was left.
+
+An iterator cannot see whether `break` or an exception left the loop over it: both drop it. Frames, bytecode and
+tracebacks show it. They are read and never changed, and only on the versions of CPython in `BYTECODE_VERSIONS`. The
+environment variable PROVML_NO_FRAME_INSPECTION=1 switches that off. Then an exception is the reason if it ends the
+stage, or if it is being handled at the next call of provml; otherwise the loop counts as left by `break`. A `with`
+block that the exception leaves is exact and needs no inspection.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import opcode
+import os
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator
+from time import perf_counter
+from types import CodeType, FrameType, TracebackType
+from typing import Any, TypeVar
+
+from provml.recording.exit_status import (
+    UNKNOWN_EXCEPTION,
+    ExceptionSummary,
+    frame_offsets,
+    summarize_exception,
+    traceback_offsets,
+)
+
+SWITCH = "PROVML_NO_FRAME_INSPECTION"
+BYTECODE_VERSIONS = ((3, 11), (3, 14))
+"""First and last version of CPython whose bytecode is known."""
+LEAVING = {"POP_TOP", "POP_ITER", "END_FOR"}
+"""Instructions that drop the iterator of a loop at a `break` or a `return`. At an exception, the frame is at the
+instruction that raised."""
+RELEASING = ("STORE_", "DELETE_")
+"""Prefixes of instructions that drop an iterator that had a name."""
+SUSPENDED = {"YIELD_VALUE", "RESUME"}
+"""Instructions at which a generator around the iterator, such as a progress bar, waits when it is closed itself."""
+ENDING = ("RETURN_VALUE", "RETURN_CONST", "RAISE_", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD")
+"""Prefixes of instructions after which the next one is not executed."""
+
+T = TypeVar("T")
+
+
+def is_enabled() -> bool:
+    """Return whether frames may be inspected."""
+    return os.environ.get(SWITCH, "").lower() in ("", "0", "false", "no") and hasattr(sys, "_getframe")
+
+
+def knows_bytecode() -> bool:
+    """Return whether bytecode may be inspected: only on versions of Python that are known."""
+    first, last = BYTECODE_VERSIONS
+    is_known = sys.implementation.name == "cpython" and first <= sys.version_info[:2] <= last
+    return is_known and is_enabled()
+
+
+class Loop:
+    """A `for` loop, without inspection: whether it is running, and how it was left."""
+
+    exhausted = False
+    """Whether the loop was not left but ended by something that it iterates over besides the items."""
+
+    def __init__(self) -> None:
+        self.is_left = False
+        """Whether the loop was left before the last item."""
+        self.left_time = 0.0
+        """When the loop was left, by `perf_counter`."""
+        self.is_over = False
+        """Whether the loop took all items."""
+        self._outer_error = id(sys.exc_info()[1])  # no reference, which would keep the frames of its traceback alive
+
+    def take_item(self, frame: FrameType) -> None:
+        """Note the frame that takes the next item."""
+
+    def leave(self, frame: FrameType | None) -> None:
+        """Note that the loop is left, and the frame that drops its iterator."""
+        self.is_left, self.left_time = True, perf_counter()
+
+    def exit_error(self, error: BaseException | None) -> BaseException | None:
+        """Return the exception by which the loop was left, or None for a `break`.
+
+        An exception that was already being handled when the loop began, as in a retry, is not the reason.
+        """
+        return error if id(error) != self._outer_error else None
+
+    def is_running(self) -> bool:
+        """Return whether the caller is inside the loop; True if that is unknown."""
+        return not self.is_left and not self.is_over
+
+
+class TracedLoop(Loop):
+    """A loop of which only the positions of its frames are known when it is left, not their bytecode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left_at: dict[int, int] = {}
+
+    def leave(self, frame: FrameType | None) -> None:
+        """Note where the frames of the loop are when it is left."""
+        super().leave(frame)
+        self._left_at = frame_offsets(frame)
+
+    def exit_error(self, error: BaseException | None) -> BaseException | None:
+        """Return the exception by which the loop was left, or None for a `break`."""
+        for candidate in (error, sys.exc_info()[1]):
+            raised_at = traceback_offsets(candidate)
+            frame = next((frame for frame in self._left_at if frame in raised_at), None)  # the innermost one decides
+            if frame is not None and raised_at[frame] == self._left_at[frame]:
+                return candidate
+        return None
+
+
+class InspectedLoop(TracedLoop):
+    """A loop whose frames are known when it takes an item. Their bytecode tells a `break` from an exception."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = threading.get_ident()
+        self._offsets: dict[tuple[int, CodeType], int] = {}  # with the code, since the id of a dead frame is reused
+        self._outermost: tuple[int, CodeType] | None = None
+        self._left_frame: tuple[int, CodeType] | None = None
+        """The frame of the loop when it was left; None if the loop had already ended."""
+        self._was_raised = False
+        self._raised: ExceptionSummary | None = None
+
+    def take_item(self, frame: FrameType) -> None:
+        """Note the frames that take the next item: a generator, such as a progress bar, passes it on."""
+        self._offsets.clear()
+        caller: FrameType | None = frame
+        while caller is not None:
+            self._outermost = id(caller), caller.f_code
+            self._offsets[self._outermost] = caller.f_lasti
+            caller = caller.f_back if caller.f_code.co_flags & inspect.CO_GENERATOR else None
+
+    def leave(self, frame: FrameType | None) -> None:
+        """Note where the frames of the loop are when it is left, and the exception that leaves it."""
+        super().leave(frame)
+        while frame is not None:
+            offset = _instruction_start(frame.f_code, frame.f_lasti)
+            start = self._offset_in(id(frame), frame.f_code)
+            if start is not None and _opname(frame.f_code, offset) not in SUSPENDED:
+                self._left_frame = id(frame), frame.f_code
+                self._was_raised = self._is_raising(frame, offset, start)
+                if self._was_raised:
+                    self._raised = summarize_exception(self._find_exception(frame) or UNKNOWN_EXCEPTION)
+                return
+            frame = frame.f_back
+
+    def _is_raising(self, frame: FrameType, offset: int, start: int) -> bool:
+        """Return whether an exception leaves the loop of a frame, which takes items at the offset `start`."""
+        code, name = frame.f_code, _opname(frame.f_code, offset)
+        # where it takes items, or when none is left, the iterator was dropped by `zip`, `islice` or the like
+        if offset == start or (name == "POP_ITER" and _opname(code, offset - 2) == "END_FOR"):
+            is_raising = self._is_unwinding()
+            self.exhausted = not is_raising
+            return is_raising
+        if name in LEAVING or name.startswith(RELEASING):
+            return False
+        return (id(frame), code) != self._outermost or self._is_inside(offset)  # outside, it was left before
+
+    def _find_exception(self, frame: FrameType) -> BaseException | None:
+        try:
+            return _raised_exception(frame)
+        except Exception:  # an object that cannot be inspected must not disturb the training
+            return None
+
+    def _is_unwinding(self) -> bool:
+        """Return whether an exception passes through the frames of the loop where they take an item."""
+        traces = (item for item in gc.get_objects() if type(item) is TracebackType)
+        positions = ((id(trace.tb_frame), trace.tb_frame.f_code, trace.tb_lasti) for trace in traces)
+        return any(self._offset_in(frame, code) == _instruction_start(code, last) for frame, code, last in positions)
+
+    def _offset_in(self, frame: int, code: CodeType) -> int | None:
+        """Return the offset at which a frame takes items; None if it does not belong to the loop."""
+        last = self._offsets.get((frame, code))
+        return _instruction_start(code, last) if last is not None else None
+
+    def exit_error(self, error: BaseException | None) -> BaseException | None:
+        """Return the exception by which the loop was left, or None for a `break`."""
+        if self._left_frame is not None and not self._was_raised:
+            return None
+        named = next((candidate for candidate in known_exceptions(error) if self._was_left_by(candidate)), None)
+        if named is None and self._left_frame is None and self.is_left:
+            return super().exit_error(error)
+        return named or self._raised
+
+    def _was_left_by(self, error: BaseException) -> bool:
+        """Return whether an exception left the loop, also if a variable still holds the iterator of the loop."""
+        frame, code = self._left_frame or self._outermost or (0, None)
+        trace = error.__traceback__
+        while trace is not None and (id(trace.tb_frame), trace.tb_frame.f_code) != (frame, code):
+            trace = trace.tb_next
+        offset = trace.tb_lasti if trace is not None else getattr(error, "frames", {}).get(frame)  # of `sys.exit`
+        if offset is None:
+            return False
+        return self._left_at[frame] == offset if self._left_frame is not None else self._is_inside(offset)
+
+    def is_running(self) -> bool:
+        """Return whether the caller is inside the loop; True if that is unknown."""
+        if self.is_left or self.is_over:
+            return False
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if (id(frame), frame.f_code) == self._outermost:
+                return self._is_inside(frame.f_lasti)
+            frame = frame.f_back
+        return threading.get_ident() != self._thread
+
+    def _is_inside(self, last: int) -> bool:
+        """Return whether the outermost frame is at an instruction of the loop: its iterator is still on the stack."""
+        if self._outermost is None:
+            return True
+        code, taken_at = self._outermost[1], self._offsets[self._outermost]
+        try:
+            start = _instruction_start(code, taken_at)
+            if _opname(code, start) != "FOR_ITER":
+                return True
+            resume = next(offset for offset in range(0, len(code.co_code), 2) if _opname(code, offset) == "RESUME")
+            depth = _reachable(code, resume, 0)[start]
+            return _instruction_start(code, last) in _reachable(code, start, depth)
+        except Exception:  # unexpected instructions
+            return True
+
+
+class LoopIterable(Iterator[T]):
+    """The items of a generator, with an observation of each loop over them.
+
+    Each `for` has an iterator of its own, which Python drops when the loop is left, also if this object has a name. A
+    second loop continues where the first was left, as with the generator itself. `on_item` is called with each item
+    and its loop. A loop that cannot be inspected is of the class `uninspected`.
+    """
+
+    __slots__ = ("_generator", "_uninspected", "on_item")
+
+    def __init__(
+        self, generator: Generator[T, None, None], on_item: Callable[[T, Loop], None], uninspected: type[Loop] = Loop
+    ) -> None:
+        self._generator = generator
+        self._uninspected = uninspected
+        self.on_item = on_item
+
+    def __iter__(self) -> Iterator[T]:
+        return _LoopIterator(self, InspectedLoop() if knows_bytecode() else self._uninspected())
+
+    def __next__(self) -> T:
+        return next(self._generator)
+
+    def close(self) -> None:
+        """End the items."""
+        self._generator.close()
+
+
+class _LoopIterator(Iterator[T]):
+    """The iterator of one loop. Python deletes it when the loop is left."""
+
+    __slots__ = ("_iterable", "_loop")
+
+    def __init__(self, iterable: LoopIterable[T], loop: Loop) -> None:
+        self._iterable = iterable
+        self._loop = loop
+
+    def __next__(self) -> T:
+        self._loop.take_item(sys._getframe(1))
+        try:
+            item = next(self._iterable)
+        except StopIteration:
+            self._loop.is_over = True
+            raise
+        self._iterable.on_item(item, self._loop)
+        return item
+
+    def __del__(self) -> None:
+        try:
+            if not self._loop.is_over:
+                self._loop.leave(sys._getframe().f_back)
+        except Exception:  # at the end of the process, modules may be gone
+            pass
+
+
+# ---- exceptions
+
+
+def known_exceptions(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, the one that is being handled, the last one that a notebook showed, and their contexts."""
+    yielded: set[int] = set()  # contexts may form a cycle
+    for exception in (error, sys.exc_info()[1], getattr(sys, "last_value", None)):
+        while isinstance(exception, BaseException) and id(exception) not in yielded:
+            yielded.add(id(exception))
+            yield exception
+            exception = exception.__context__
+
+
+def _raised_exception(frame: FrameType) -> BaseException | None:
+    """Return the exception that is leaving a frame; None if it is not certain which one it is.
+
+    Python hands out an exception only when it is caught, so it is searched among all objects: its traceback passes
+    through the frame. Up to Python 3.11 this is so only if it was caught and raised again on its way.
+    """
+    young = gc.get_objects(0) + gc.get_objects(1)  # not `[*…]`, a list that would contain itself
+    objects = gc.get_objects()
+    exceptions = [item for item in objects if issubclass(type(item), BaseException)]  # `type` triggers no proxy
+    if sys.version_info < (3, 12):
+        traces = [item for item in objects if type(item) is TracebackType]
+        later = {id(trace.tb_next) for trace in traces} | {id(error.__traceback__) for error in exceptions}
+        heads = [trace for trace in traces if trace.tb_frame is frame and id(trace) not in later]
+        if heads:
+            return _raised_with(heads[0], exceptions, young) if len(heads) == 1 else None
+    passing = [error for error in exceptions if traceback_offsets(error).get(id(frame)) == frame.f_lasti]
+    return passing[0] if len(passing) == 1 else None
+
+
+def _raised_with(head: TracebackType, exceptions: list[Any], young: list[Any]) -> BaseException | None:
+    """Return the exception of a traceback that no exception has yet, on Python 3.11.
+
+    If it was caught on its way, it has the part of the traceback up to there. Otherwise only the exception of a `raise`
+    exists: a young object with no traceback to which no object refers. C code leaves it to the `except` to create one.
+    """
+    entries = [head]
+    while entries[-1].tb_next is not None:
+        entries.append(entries[-1].tb_next)
+    positions = set(map(id, entries))
+    caught: list[BaseException] = [error for error in exceptions if id(error.__traceback__) in positions]
+    if caught:
+        return caught[0]
+    code = entries[-1].tb_frame.f_code
+    if _opname(code, _instruction_start(code, entries[-1].tb_lasti)) != "RAISE_VARARGS":
+        return None
+    fresh = [item for item in young if issubclass(type(item), BaseException) and item.__traceback__ is None]
+    own = (FrameType, list)  # this search refers to it, too
+    candidates = {id(error): error for error in fresh if all(isinstance(item, own) for item in gc.get_referrers(error))}
+    return next(iter(candidates.values())) if len(candidates) == 1 else None
+
+
+# ---- bytecode
+
+
+def _instruction_start(code: CodeType, last: int) -> int:
+    """Return the offset of the instruction that a frame is at: `f_lasti` may point at a cache entry after it."""
+    while last > 0 and _opname(code, last) == "CACHE":
+        last -= 2
+    return last
+
+
+def _opname(code: CodeType, offset: int) -> str:
+    return opcode.opname[code.co_code[offset]] if offset >= 0 else ""
+
+
+def _reachable(code: CodeType, start: int, depth: int) -> dict[int, int]:
+    """Return the offsets reachable from `start` without popping below `depth`, with the stack depth at each."""
+    import dis
+
+    bytecode: Any = dis.Bytecode(code)  # typeshed lacks `exception_entries`
+    instructions = list(bytecode)
+    numbers = {instruction.offset: number for number, instruction in enumerate(instructions)}
+    depths: dict[int, int] = {}
+    pending = [(start, depth)]
+    while pending:
+        offset, current = pending.pop()
+        if offset in depths or current < depth:
+            continue
+        depths[offset] = current
+        instruction = instructions[numbers[offset]]
+        for handler in bytecode.exception_entries:
+            if handler.start <= offset < handler.end and handler.depth >= depth:
+                pending.append((handler.target, handler.depth + handler.lasti + 1))
+        if instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
+            effect = dis.stack_effect(instruction.opcode, instruction.arg, jump=True)
+            pending.append((instruction.argval, current + effect))
+        is_moved = instruction.opname == "SWAP" and (instruction.arg or 0) > current - depth  # dropped at a `return`
+        if not is_moved and not instruction.opname.startswith(ENDING):
+            effect = dis.stack_effect(instruction.opcode, instruction.arg, jump=False)
+            pending.append((instructions[numbers[offset] + 1].offset, current + effect))
+    return depths

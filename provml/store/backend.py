@@ -1,0 +1,166 @@
+"""The engine below a store: a small protocol, and its implementation by the embedded Oxigraph."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pyoxigraph as ox
+
+from provml.errors import ForkedStore
+from provml.rdf.namespaces import PREFIXES
+from provml.store import fork, query_process
+from provml.store.query_process import QueryLimits
+
+QueryResult = ox.QuerySolutions | ox.QueryBoolean | Iterable[ox.Triple]
+
+
+class Readable(Protocol):
+    """A binary file, as far as a loader needs it."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return at most `size` bytes; empty at the end."""
+
+
+class Backend(Protocol):
+    """A SPARQL engine that holds the graph of a home."""
+
+    def query(self, sparql: str, limits: QueryLimits | None = None) -> QueryResult:
+        """Execute a query. Rows are computed while they are read, unless `limits` runs it in a process of its own."""
+
+    def load(
+        self,
+        data: bytes | Readable,
+        fmt: ox.RdfFormat = ox.RdfFormat.N_TRIPLES,
+        *,
+        graph: ox.NamedNode | None = None,
+        bulk: bool = False,
+    ) -> None:
+        """Load RDF. `bulk` is faster for large data, and not atomic."""
+
+    def add(self, quads: Iterable[ox.Quad], *, bulk: bool = False) -> None:
+        """Add quads. Blank nodes keep their names, unlike with `load`."""
+
+    def update(self, sparql: str) -> None:
+        """Execute a SPARQL update."""
+
+    def snapshot(self, folder: Path) -> None:
+        """Write a copy of the data into a new folder."""
+
+    def graph(self) -> ox.Store:
+        """Return all quads as an Oxigraph store."""
+
+    def close(self) -> None:
+        """Release the engine. Further calls raise ValueError."""
+
+
+class OxigraphBackend:
+    """Embedded Oxigraph, in `folder / "store"`, or in memory if there is no folder."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self._pid = os.getpid()
+        self._store: ox.Store | None = ox.Store() if folder is None else ox.Store(str(folder / "store"))
+        if folder is not None:
+            remove_old_logs(folder / "store")
+        fork.watch(self)
+
+    @property
+    def is_open(self) -> bool:
+        """True in the process that opened the store, until it is closed."""
+        return self._store is not None and self._pid == os.getpid()
+
+    def graph(self) -> ox.Store:
+        """Return the Oxigraph store itself."""
+        if self._pid != os.getpid():
+            raise ForkedStore()
+        if self._store is None:
+            raise ValueError("This store is closed. Open a new one with provml.open_store(home).")
+        return self._store
+
+    def query(self, sparql: str, limits: QueryLimits | None = None) -> QueryResult:
+        """Execute a query here, or with limits in a process of its own: Oxigraph cannot stop a running query.
+
+        Raises TimeoutError and MemoryError at a limit; SyntaxError, ValueError, RuntimeError and OSError for what the
+        engine reports.
+        """
+        if limits is not None:
+            return query_process.run_query(self.graph(), self.folder, sparql, PREFIXES, limits)
+        return self.graph().query(sparql, prefixes=PREFIXES)
+
+    def load(
+        self,
+        data: bytes | Readable,
+        fmt: ox.RdfFormat = ox.RdfFormat.N_TRIPLES,
+        *,
+        graph: ox.NamedNode | None = None,
+        bulk: bool = False,
+    ) -> None:
+        """Load RDF into the default graph, or into `graph`; without `bulk` in one transaction."""
+        load = self.graph().bulk_load if bulk else self.graph().load
+        load(data, format=fmt, to_graph=graph, lenient=fmt == ox.RdfFormat.N_TRIPLES)  # type: ignore[arg-type]
+
+    def add(self, quads: Iterable[ox.Quad], *, bulk: bool = False) -> None:
+        """Add quads; without `bulk` in one transaction."""
+        if bulk:
+            self.graph().bulk_extend(quads)
+        else:
+            self.graph().extend(quads)
+
+    def update(self, sparql: str) -> None:
+        """Execute a SPARQL update."""
+        self.graph().update(sparql)
+
+    def snapshot(self, folder: Path) -> None:
+        """Write a copy into a new folder; on the same disk by hard links, which takes no space."""
+        self.graph().backup(str(folder))
+
+    def flush(self) -> None:
+        """Write everything to the disk."""
+        self.graph().flush()
+
+    def optimize(self) -> None:
+        """Merge the files on the disk: queries are two to five times faster after large loads."""
+        self.graph().optimize()
+
+    def size_bytes(self) -> int:
+        """Return the size of the data files on the disk; files may be merged meanwhile."""
+        size = 0
+        for path in (self.folder / "store").glob("*.sst") if self.folder else ():
+            with contextlib.suppress(OSError):
+                size += path.stat().st_size
+        return size
+
+    def close(self) -> None:
+        """Release the files. Oxigraph does so when the last reference is gone."""
+        if self.is_open:
+            self._store = None
+            gc.collect()
+
+
+def old_logs(store: Path) -> Iterator[Path]:
+    """List the logs of earlier sessions: RocksDB starts one each time it is opened, and nobody reads them."""
+    return store.glob("LOG.old.*")
+
+
+def remove_old_logs(store: Path) -> None:
+    """Remove the logs of earlier sessions, as far as permissions allow."""
+    for path in old_logs(store):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def is_corrupt(error: BaseException) -> bool:
+    """True if an error of Oxigraph means that the files are not a complete store."""
+    message = str(error).lower()
+    return not isinstance(error, OSError) or "no such file" in message or "not a directory" in message
+
+
+def is_lock_error(error: BaseException) -> bool:
+    """True if an error of Oxigraph means that the store is already open."""
+    message = str(error).lower()
+    return "lock file" in message or "lock hold by" in message

@@ -1,0 +1,146 @@
+"""How far the index has read: an offset and the mapper's state for each journal, and the status of each run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from provml import mapping, paths, rdf, vocab, workflow
+from provml.journal import annotations as annotation_events
+from provml.journal import capture_errors, location
+from provml.journal import events as journal_events
+from provml.journal.annotations import Annotation
+from provml.journal.capture_errors import ErrorSummary
+from provml.mapping import NewLinks, State
+from provml.model import field, thing, values
+
+MAX_PROBLEMS = 1000
+"""Problems that are kept per journal; more of them would not help anyone."""
+MAPPED_MODULES = (annotation_events, journal_events, location, capture_errors, field, thing, values, workflow)
+"""Modules besides the packages that decide what is in an index."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A line of a journal, or a file (line 0), that could not be indexed completely."""
+
+    file: str
+    line: int
+    reason: str
+
+
+class JournalCheckpoint(msgspec.Struct):
+    """How far one journal file is indexed.
+
+    `batch_rows` counts the batch rows that were indexed: rows in a writer's batch buffer are indexed before they are in
+    the journal. `first_journal` is the journal of the run whose header this one was mapped with, if another one.
+    `signature` is the size and modification time of a file that was read to its end: to the last event, or after its
+    writer died or fell silent.
+    """
+
+    offset: int = 0
+    line_number: int = 0
+    events: int = 0
+    batch_rows: int = 0
+    state: State = msgspec.field(default_factory=State)
+    first_journal: str = ""
+    end: journal_events.End | None = None
+    capture_errors: ErrorSummary = msgspec.field(default_factory=ErrorSummary)
+    signature: tuple[int, int] | None = None
+    problems: list[Problem] = []
+
+    def add_problem(self, file: str, line: int, reason: str) -> None:
+        """Add a problem, up to MAX_PROBLEMS."""
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(Problem(file, line, reason[:300]))
+
+    def mark_unreadable(self, file: str, reason: str) -> None:
+        """Record that the rest of the file cannot be read at present."""
+        self.clear_error()
+        self.problems.append(Problem(file, 0, reason[:300]))
+
+    def clear_error(self) -> None:
+        """Remove the record of `mark_unreadable`."""
+        self.problems = [problem for problem in self.problems if problem.line]
+
+    def seal(self, signature: tuple[int, int]) -> None:
+        """Drop the state that only further events would need: a file with this signature has none."""
+        state = self.state
+        self.state = State(state.header, state.experiment, state.model, state.person, state.writer_suffix)
+        self.signature = signature
+
+    def reset(self) -> None:
+        """Start again from the beginning of the file."""
+        self.offset = self.line_number = self.events = self.batch_rows = 0
+        self.state, self.end, self.signature = State(), None, None
+        self.capture_errors = ErrorSummary()
+
+
+class AnnotationCheckpoint(msgspec.Struct):
+    """The annotations of one run that are in the index, and the sizes of the files that they were read from."""
+
+    sizes: dict[str, int] = {}
+    annotations: list[Annotation] = []
+    problems: list[Problem] = []
+
+
+class IndexCheckpoint(msgspec.Struct):
+    """The state of an index.
+
+    `fingerprint` identifies the code and ontologies that wrote the index, `journals` are keyed by their path below the
+    home, `run_statuses` holds the status and end that were written for each run, `annotations` those of each run that
+    somebody annotated. `new_links` is what was loaded and not yet used to derive links.
+    """
+
+    fingerprint: str = ""
+    journals: dict[str, JournalCheckpoint] = {}
+    run_statuses: dict[str, str] = {}
+    annotations: dict[str, AnnotationCheckpoint] = {}
+    imported_files: list[str] = []
+    new_links: NewLinks = msgspec.field(default_factory=NewLinks)
+    needs_compaction: bool = False
+
+
+@cache
+def format_fingerprint() -> str:
+    """Return a digest of everything that decides what is in an index: ontologies, event format and mapping code."""
+    digest = hashlib.sha256(str(journal_events.VERSION).encode())
+    files = [*paths.ontologies().glob("*.ttl")]
+    for package in (mapping, rdf, vocab):
+        files += Path(str(package.__file__)).parent.glob("*.py")
+    files += [Path(str(module.__file__)) for module in MAPPED_MODULES]
+    files.append(Path(__file__).with_name("links.py"))
+    for path in sorted(files):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def decode(data: bytes) -> IndexCheckpoint:
+    """Decode a checkpoint; return an empty one if the data is of another version."""
+    try:
+        return msgspec.msgpack.decode(data, type=IndexCheckpoint)
+    except msgspec.MsgspecError:
+        return IndexCheckpoint()
+
+
+def encode(checkpoint: IndexCheckpoint) -> bytes:
+    """Encode a checkpoint."""
+    return msgspec.msgpack.encode(checkpoint)
+
+
+def read(path: Path) -> IndexCheckpoint:
+    """Read a checkpoint file; return an empty one if there is none or it is of another version."""
+    try:
+        return decode(path.read_bytes())
+    except OSError:
+        return IndexCheckpoint()
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a checkpoint file atomically."""
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_bytes(data)
+    temporary.replace(path)

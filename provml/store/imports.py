@@ -1,0 +1,156 @@
+"""RDF files that were added by hand: stored in the home as N-Quads, and loaded into the index from there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyoxigraph as ox
+
+from provml.errors import FileFormatError
+from provml.model.values import IRI
+from provml.rdf.parse_file import LimitedFile, ParsedFile, limits_for, unreadable_line
+from provml.store.backend import Backend
+from provml.store.checkpoint import Problem
+
+FORMATS = {
+    ".ttl": ox.RdfFormat.TURTLE,
+    ".trig": ox.RdfFormat.TRIG,
+    ".nt": ox.RdfFormat.N_TRIPLES,
+    ".nq": ox.RdfFormat.N_QUADS,
+    ".n3": ox.RdfFormat.N3,
+    ".rdf": ox.RdfFormat.RDF_XML,
+    ".owl": ox.RdfFormat.RDF_XML,
+    ".jsonld": ox.RdfFormat.JSON_LD,
+}
+TRANSACTION_BYTES = 2 << 20
+"""A file with fewer bytes is loaded in one transaction."""
+
+
+def store_file(home: Path, write: Callable[[Path], object], source: str) -> None:
+    """Store new N-Quads of a source in the home atomically, or leave the home as it was.
+
+    The file is the only copy, so it is on the disk when this returns.
+    """
+    folder = home / "added"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}-{uuid.uuid4().hex[:6]}.nq"
+    part = path.with_suffix(".part")
+    try:
+        write(part)
+        reason = unreadable_line(part)
+        if reason:
+            raise FileFormatError(reason, "Nothing was added. Shorten or simplify it.", file=source)
+        _fsync(part)
+        part.replace(path)
+        _fsync(folder)
+    finally:
+        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # only if it is empty
+
+
+def _fsync(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:  # some systems cannot open a folder
+        return
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def store_rdf_file(home: Path, file: Path, graph: str | None) -> int:
+    """Store the quads of an RDF file, in the format of its suffix; return their number."""
+    fmt = FORMATS.get(file.suffix.lower())
+    if fmt is None:
+        reason = f"unknown extension {file.suffix!r}" if file.suffix else "no file extension"
+        raise FileFormatError(reason, f"Use one of {', '.join(FORMATS)}.", file=str(file))
+    target = ox.NamedNode(IRI(graph)) if graph else ox.DefaultGraph()
+    count = 0
+
+    def quads() -> Iterator[ox.Quad]:
+        nonlocal count
+        for quad in ParsedFile(file, fmt, rename_blank_nodes=True):
+            count += 1
+            graph_name = target if isinstance(quad.graph_name, ox.DefaultGraph) else quad.graph_name
+            yield ox.Quad(quad.subject, quad.predicate, quad.object, graph_name)
+
+    def write(part: Path) -> None:
+        size = file.stat().st_size if file.is_file() else 0
+        with part.open("wb") as out:
+            limited: Any = LimitedFile(out, limits_for(size).output_bytes)
+            ox.serialize(quads(), limited, format=ox.RdfFormat.N_QUADS)
+
+    try:
+        store_file(home, write, str(file))
+    except OverflowError as error:
+        raise FileFormatError(str(error), "Nothing was added. Split it.", file=str(file)) from error
+    return count
+
+
+class ImportedFiles:
+    """The files of a home that were added by hand, and which of them cannot be loaded."""
+
+    def __init__(self, home: Path) -> None:
+        self.folder = home / "added"
+        self._damaged: dict[str, tuple[int, Problem]] = {}
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The files that could not be loaded."""
+        return [problem for _, problem in self._damaged.values()]
+
+    def load_new(self, backend: Backend, loaded: list[str]) -> bool:
+        """Load the files that are not in `loaded` and append their names; return whether there were any.
+
+        A damaged file is skipped as a whole, until its size changes.
+        """
+        count = len(loaded)
+        for name in sorted({path.name for path in self.folder.glob("*.nq")} - set(loaded)):
+            path = self.folder / name
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                size = path.stat().st_size
+                if name in self._damaged and self._damaged[name][0] == size:
+                    continue
+                problem = self.check(path)
+                if problem is not None:
+                    self._damaged[name] = (size, problem)
+                    continue
+                backend.add(parse_added(path), bulk=size >= TRANSACTION_BYTES)
+                self._damaged.pop(name, None)
+                loaded.append(name)
+        return len(loaded) > count
+
+    def intact(self) -> list[Path]:
+        """List the files that can be loaded."""
+        return [path for path in sorted(self.folder.glob("*.nq")) if self.check(path) is None]
+
+    def check(self, path: Path) -> Problem | None:
+        """Parse a file and return its first error, if any."""
+        file = f"added/{path.name}"
+        try:
+            reason = unreadable_line(path)
+            if reason:
+                return Problem(file, 0, reason)
+            for _ in parse_added(path):
+                pass
+        except FileNotFoundError:
+            raise
+        except SyntaxError as error:
+            return Problem(file, error.lineno or 0, str(error.msg)[:300])
+        except (OSError, UnicodeDecodeError) as error:
+            return Problem(file, 0, str(getattr(error, "strerror", None) or error).lower()[:300])
+        return None
+
+
+def parse_added(path: Path) -> Iterator[ox.Quad]:
+    """Parse a stored file. Blank nodes keep their names, so that loading it twice changes nothing."""
+    return iter(ox.parse(path=str(path), format=ox.RdfFormat.N_QUADS, lenient=True))

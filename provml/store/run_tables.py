@@ -1,0 +1,194 @@
+"""Contents of a run from the graph: stages, hyperparameters, measures, adaptations, data, models, environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+from provml.answers import Answer
+from provml.store.name_lookup import Queryable, natural_key
+from provml.store.run_info import RunInfo
+
+GENERIC_KIND = "preparation"
+"""Kind that filters and splits have besides their own."""
+
+MEMBER = "?at provlake:wasMemberOfWorkflowExecution $run ."
+
+STAGES = f"""SELECT ?at ?kind ?status ?seconds ?error ?message (COUNT(?section) AS ?sections) WHERE {{
+  {MEMBER}
+  FILTER NOT EXISTS {{ ?at a provml:AdaptationExecution }}
+  OPTIONAL {{
+    VALUES (?type ?kind) {{
+      (provml:TrainingExecution "training") (provml:ValidationExecution "validation")
+      (provml:EvaluationExecution "evaluation") (provml:DataCurationExecution "curation")
+      (provml:DataPreparationExecution "preparation") (provml:FilterExecution "filter")
+      (provml:DataSplitExecution "split") (provml:FeatureExtractionExecution "extraction")
+    }}
+    ?at a ?type .
+  }}
+  OPTIONAL {{ ?at prov:startedAtTime ?started }}
+  OPTIONAL {{ ?at provlake:status ?status }}
+  OPTIONAL {{ ?at provml:elapsedSeconds ?seconds }}
+  OPTIONAL {{ ?at provlake:exceptionType ?error }}
+  OPTIONAL {{ ?at provlake:exceptionMessage ?message }}
+  OPTIONAL {{ ?section provml:wasSectionOf ?at }}
+}} GROUP BY ?at ?kind ?started ?status ?seconds ?error ?message ORDER BY ?started ?at"""
+
+PARAMETERS = f"""SELECT ?at ?name ?value WHERE {{
+  {MEMBER}
+  ?at a provlake:DataTransformationExecution ; prov:used ?node .
+  FILTER NOT EXISTS {{ ?at a provml:AdaptationExecution }}
+  FILTER NOT EXISTS {{ ?layer provml:hasParameter ?node }}
+  ?node prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
+  OPTIONAL {{ ?at prov:startedAtTime ?started }}
+}} ORDER BY ?started ?at ?name"""
+
+MEASURES = f"""SELECT ?at ?index ?node ?name ?value WHERE {{
+  {MEMBER}
+  {{ ?node prov:wasGeneratedBy ?at }}
+  UNION
+  {{ ?section provml:wasSectionOf ?at ; provml:sectionIndex ?index . ?node prov:wasGeneratedBy ?section }}
+  ?node a provml:ModelEvaluation ; prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
+  OPTIONAL {{ ?at prov:startedAtTime ?started }}
+}} ORDER BY ?started ?at ?index ?node"""
+
+DATASETS = f"""SELECT ?data ?name ?at ?did ?role ?size ?sha256 ?path WHERE {{
+  {MEMBER}
+  {{
+    ?at prov:used ?data . BIND("used by" AS ?did)
+    OPTIONAL {{ ?at prov:qualifiedUsage [ prov:entity ?data ; prov:hadRole/rdfs:label ?role ] }}
+  }}
+  UNION {{ ?data prov:wasGeneratedBy ?at . BIND("made by" AS ?did) }}
+  ?data a provlake:DataReference ; provlake:wasDerivedFromAttribute ?attribute .
+  ?attribute rdfs:label ?name .
+  $run provlake:wasDerivedFromWorkflow ?plan .
+  FILTER (STRSTARTS(STR(?attribute), CONCAT(STR(?plan), "/")))
+  FILTER NOT EXISTS {{ ?data a provml:Model }}
+  OPTIONAL {{ ?data provlake:sizeBytes ?size }}
+  OPTIONAL {{ ?data provlake:sha256 ?sha256 }}
+  OPTIONAL {{ ?data provlake:path ?path }}
+  OPTIONAL {{ ?at prov:startedAtTime ?started }}
+}} ORDER BY ?started ?name"""
+
+MODELS = f"""SELECT ?model ?name ?by ?layers ?parameters ?size ?sha256 ?path WHERE {{
+  {MEMBER}
+  {{ ?model prov:wasGeneratedBy ?at . BIND(?at AS ?by) }}
+  UNION {{ ?by provml:wasSectionOf ?at . ?model prov:wasGeneratedBy ?by }}
+  ?model a provml:Model ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
+  OPTIONAL {{
+    ?model provml:hasModelSchema ?schema .
+    OPTIONAL {{ ?schema provml:layerCount ?layers }}
+    OPTIONAL {{ ?schema provml:parameterCount ?parameters }}
+  }}
+  OPTIONAL {{ ?model provlake:sizeBytes ?size }}
+  OPTIONAL {{ ?model provlake:sha256 ?sha256 }}
+  OPTIONAL {{ ?model provlake:path ?path }}
+  OPTIONAL {{ ?by prov:startedAtTime ?started }}
+}} ORDER BY ?started ?name"""
+
+ADAPTATIONS = """SELECT ?during ?name ?old ?value ?technique ?reason ?by WHERE {
+  ?at a provml:AdaptationExecution ; provlake:wasMemberOfWorkflowExecution $run .
+  ?node prov:wasGeneratedBy ?at ; prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
+  OPTIONAL { ?at provml:adaptedDuring ?during }
+  OPTIONAL { ?node provml:revisesValue/prov:value ?old }
+  OPTIONAL { ?at provml:technique ?technique }
+  OPTIONAL { ?at provml:reason ?reason }
+  OPTIONAL { ?at provml:wasSteeredBy/rdfs:label ?by }
+  OPTIONAL { ?at prov:startedAtTime ?started }
+} ORDER BY ?started ?name"""
+
+ENVIRONMENT = """SELECT DISTINCT ?property ?value WHERE {
+  $run prov:wasAssociatedWith ?environment .
+  ?environment a provlake:ExecutionEnvironment .
+  { ?environment ?property ?value . FILTER (isLiteral(?value)) }
+  UNION { ?environment provlake:wasRunOn ?machine . ?machine ?property ?value . FILTER (isLiteral(?value)) }
+  UNION {
+    ?environment provml:hasSoftware ?software .
+    ?software rdfs:label ?title . OPTIONAL { ?software provml:softwareVersion ?version }
+    BIND(provml:hasSoftware AS ?property) BIND(CONCAT(?title, " ", COALESCE(?version, "")) AS ?value)
+  }
+} ORDER BY ?property ?value"""
+
+
+class RunTables:
+    """Tables that describe a run."""
+
+    def __init__(self, store: Queryable, info: RunInfo) -> None:
+        self.store = store
+        self.info = info
+
+    def parts(self) -> dict[str, Answer]:
+        """Return all tables by title."""
+        builders: dict[str, Callable[[], Answer]] = {
+            "stages": self.stages,
+            "hyperparameters": self.hyperparameters,
+            "measures": self.measures,
+            "adaptations": self.adaptations,
+            "datasets": self.datasets,
+            "models": self.models,
+            "environment": self.environment,
+        }
+        return {title: build() for title, build in builders.items()}
+
+    def select(self, sparql: str) -> list[tuple[Any, ...]]:
+        """Return the distinct rows of a query about this run."""
+        stream = self.store.stream(sparql.replace("$run", f"<{self.info.iri}>"), sync=False)
+        return [] if isinstance(stream, bool) else list(dict.fromkeys(stream))
+
+    def place(self, iri: str | None) -> str:
+        """Return a section of the run as text: `training 3`."""
+        at = unquote(str(iri or "").removeprefix(f"{self.info.iri}/"))
+        stage, _, index = at.partition("/")
+        return f"{stage} {index}" if index else stage
+
+    def stages(self) -> Answer:
+        """Return a row per stage or step, with its most specific kind."""
+        columns = ["stage", "kind", "status", "sections", "seconds", "error"]
+        rows: dict[str, tuple[Any, ...]] = {}
+        for at, kind, status, seconds, error, message, sections in self.select(STAGES):
+            if at in rows and kind == GENERIC_KIND:
+                continue
+            failure = ": ".join(part for part in (error, message) if part) or None
+            rows[at] = (self.place(at), kind or "step", status or self.info.status, sections or None, seconds, failure)
+        return Answer(columns, list(rows.values()))
+
+    def hyperparameters(self) -> Answer:
+        rows = [(self.place(at), name, value) for at, name, value in self.select(PARAMETERS)]
+        return Answer(["stage", "name", "value"], rows)
+
+    def measures(self) -> Answer:
+        """Return a row per section and a column per measure; of repeated measurements, the last."""
+        measured = self.select(MEASURES)
+        table: dict[tuple[str, int | None], dict[str, Any]] = {(at, index): {} for at, index, *_ in measured}
+        for at, index, _, name, value in sorted(measured, key=lambda row: natural_key(row[2])):
+            table[at, index][name] = value
+        names = list(dict.fromkeys(name for row in table.values() for name in row))
+        rows = [(self.place(at), index, *map(row.get, names)) for (at, index), row in table.items()]
+        return Answer(["stage", "section", *names], rows)
+
+    def adaptations(self) -> Answer:
+        columns = ["during", "hyperparameter", "from", "to", "technique", "reason", "by"]
+        return Answer(columns, [(self.place(during), *rest) for during, *rest in self.select(ADAPTATIONS)])
+
+    def datasets(self) -> Answer:
+        """Return a row per dataset and stage that used or made it."""
+        rows = [
+            (name, f"{did} {self.place(at)}", (role or "").removesuffix(" role") or None, size, sha256, path)
+            for _, name, at, did, role, size, sha256, path in self.select(DATASETS)
+        ]
+        return Answer(["dataset", "where", "role", "bytes", "sha256", "path"], rows)
+
+    def models(self) -> Answer:
+        columns = ["model", "made by", "layers", "parameters", "bytes", "sha256", "path"]
+        return Answer(columns, [(name, self.place(by), *rest) for _, name, by, *rest in self.select(MODELS)])
+
+    def environment(self) -> Answer:
+        """Return the environment of the run; values that differ between writers are joined."""
+        values: dict[str, list[Any]] = {}
+        for key, value in self.select(ENVIRONMENT):
+            name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key.name).lower().removeprefix("has ")
+            values.setdefault(name, []).append(value.strip() if isinstance(value, str) else value)
+        rows = [(name, items[0] if len(items) == 1 else ", ".join(map(str, items))) for name, items in values.items()]
+        return Answer(["name", "value"], rows)

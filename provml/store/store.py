@@ -1,0 +1,571 @@
+"""The store of a home: sync, query, ask, export, validate and maintain its runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Self, Unpack, overload
+
+import pyoxigraph as ox
+
+from provml import rdf
+from provml.answers import Answer, RowStream
+from provml.catalog import Catalog, Query, user_folders
+from provml.errors import ArtifactNotFound, FileFormatError, plural
+from provml.journal.annotations import Annotation, Kind, present_texts
+from provml.journal.capture_errors import add_up
+from provml.journal.run_files import HasId, require_home, resolve_run_id
+from provml.model.thing import Thing
+from provml.paths import default_home
+from provml.store import imports, maintenance, query_terms, questions
+from provml.store.annotations import add_annotations, own_name
+from provml.store.artifacts import Artifact, ArtifactList, find_artifacts, list_artifacts
+from provml.store.backend import Backend
+from provml.store.background_sync import BackgroundSync
+from provml.store.checkpoint import Problem
+from provml.store.execute import QueryOptions, execute
+from provml.store.index import DEFAULT_LIMITS, Index, IndexLimits
+from provml.store.lineage_context import lineage_context
+from provml.store.run_graph import run_graph
+from provml.store.run_info import RunInfo, runs_html
+from provml.store.run_status import RunJournals, journals_by_run, run_status, was_indexed_out_of_order
+from provml.store.sync import sync
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+    from provml.answers.plot import Curves
+    from provml.drawing.lineage import Lineage
+    from provml.store.compare import RunComparison
+    from provml.store.run_report import RunReport
+    from provml.validation import Report
+    from provml.validation.engine import ValidationSettings
+    from provml.validation.report import ProgressCallback
+
+RunNames = str | HasId | Iterable[str | HasId]
+"""One or more runs, by id, by a unique start or end of it, by IRI, or as `latest`."""
+MAX_HTML_RUNS = 20
+"""Number of runs that a notebook shows."""
+
+
+class Store:
+    """The runs of one home. Queries see everything that is in the journals: they sync the index first.
+
+    A home that does not exist is an error, unless `create` makes it: recording creates a home, reading does not.
+    """
+
+    def __init__(
+        self,
+        home: str | os.PathLike[str] | None = None,
+        *,
+        create: bool = False,
+        limits: IndexLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self.home = Path(home or default_home())
+        if create:
+            _create_home(self.home)
+        else:
+            require_home(self.home)
+        self._lock = threading.RLock()
+        self._index = Index.open(self.home, limits)
+        self._catalog: Catalog | None = None
+        self._streams: weakref.WeakSet[RowStream] = weakref.WeakSet()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if not self._index.backend.is_open:
+            return f"<Store {str(self.home)!r} closed>"
+        return f"<Store {str(self.home)!r} {plural(self._run_count(), 'run')}>"
+
+    def _repr_html_(self) -> str:
+        if not self._index.backend.is_open:
+            return f"<p>{escape(repr(self))}</p>"
+        runs = self.runs()
+        return runs_html(runs[:MAX_HTML_RUNS], max(len(runs) - MAX_HTML_RUNS, 0))
+
+    def _run_count(self) -> int:
+        folder = self.home / "runs"
+        return sum(path.is_dir() for path in folder.iterdir()) if folder.is_dir() else 0
+
+    def close(self) -> None:
+        """Release the index, so that another process can write it, and end the open streams of this thread."""
+        for stream in list(self._streams):
+            if stream.thread == threading.get_ident():
+                stream.close()
+        self._index.close()
+
+    @property
+    def backend(self) -> Backend:
+        """The engine. Raises an error if the store is closed, or was opened before a fork."""
+        self._index.backend.graph()
+        return self._index.backend
+
+    @property
+    def is_private(self) -> bool:
+        """True if this store works on a private index, because another process holds the index of the home."""
+        return self._index.is_private
+
+    @property
+    def index_folder(self) -> Path | None:
+        """The folder of the index; None if the index is in memory."""
+        return self._index.folder
+
+    # ---- sync
+
+    def sync(self, on_progress: Callable[[int], None] | None = None) -> int:
+        """Index what is new in the journals and return the number of events.
+
+        `on_progress` is called with the number of events of each chunk.
+        """
+        self._check_open()
+        with self._lock:
+            if self._index.is_stale():  # journals were removed, and so have to be their triples
+                self._recreate_index()
+            events = self._sync(on_progress)
+            for _ in range(3):  # journals may appear meanwhile; the next opening notices what is still out of order
+                if not events or not was_indexed_out_of_order(self.home, self._index.checkpoint):
+                    break
+                self._recreate_index()
+                events = self._sync(on_progress)
+            return events
+
+    def _check_open(self) -> None:
+        self._index.backend.graph()
+
+    def _recreate_index(self) -> None:
+        """Replace the index by an empty one; by a private one if the disk is full."""
+        try:
+            self._index = self._index.recreate()
+        except OSError:
+            self._index = Index.open_copy(self.home, self._index.limits)
+
+    def _sync(self, on_progress: Callable[[int], None] | None) -> int:
+        """Sync the index; if it cannot be written to (a full disk), fall back to another one."""
+        while True:
+            try:
+                return sync(self._index, on_progress)
+            except OSError:
+                index = self._index.fallback()
+                if index is None:
+                    raise
+                self._index = index
+
+    def sync_in_background(self, every: float = 10.0) -> BackgroundSync:
+        """Sync every `every` seconds in a thread of this process: `with store.sync_in_background(): …`"""
+        return BackgroundSync(self.sync, every)
+
+    def snapshot(self) -> None:
+        """Write a snapshot of the index, for processes that read while this one holds it."""
+        self._check_open()
+        with self._lock:
+            self._index.write_snapshot()
+
+    def add(self, things: Thing | Iterable[Thing], *, follow: bool = True) -> None:
+        """Add things, with the things that they refer to unless `follow` is False."""
+        self._check_open()
+        ntriples = rdf.ntriples(things, follow=follow)
+        imports.store_file(self.home, lambda part: part.write_bytes(ntriples), "things")
+        self.sync()
+
+    def load(self, path: str | os.PathLike[str], *, graph: str | None = None) -> int:
+        """Add an RDF file and return the number of quads.
+
+        The suffix gives the format: Turtle, TriG, N-Triples, N-Quads, N3, RDF/XML or JSON-LD.
+        """
+        self._check_open()
+        count = imports.store_rdf_file(self.home, Path(path), graph)
+        self.sync()
+        return count
+
+    # ---- queries
+
+    def query(self, sparql: str, *, sync: bool = True, **options: Unpack[QueryOptions]) -> Answer | bool:
+        """Execute SPARQL over all runs: rows for SELECT, a boolean for ASK, triples for CONSTRUCT and DESCRIBE.
+
+        The usual prefixes need no declaration. `bindings={"rate": 0.1}` gives the variable `?rate` or `$rate` a value,
+        safely: as an RDF term wherever it is used. With `timeout`, in seconds, the query runs in a process of its own
+        that is killed then, and that uses at most `memory` bytes (default: half of the machine's); without, it runs
+        here and cannot be stopped. SERVICE, which calls other machines, needs `service=True`. The `note` of an answer
+        names terms that the ontology does not define, and if there are no rows, terms that no triple has.
+        """
+        answer = self._answer(sparql, sync=sync, **options)
+        if not isinstance(answer, bool):
+            answer.note = query_terms.note_on_unknown_terms(sparql, self.backend)
+            if not answer.rows and not answer.note:
+                answer.note = query_terms.note_on_absent_terms(sparql, self.backend)
+        return answer
+
+    def _answer(self, sparql: str, *, sync: bool = True, **options: Unpack[QueryOptions]) -> Answer | bool:
+        """Execute a query without a note on its terms."""
+        stream = self._execute(sparql, sync=sync, limit_result=True, options=options)
+        if isinstance(stream, bool):
+            return stream
+        with stream:
+            return Answer.from_stream(stream)
+
+    def stream(self, sparql: str, *, sync: bool = True, **options: Unpack[QueryOptions]) -> RowStream | bool:
+        """Execute SPARQL and return the rows one by one, for results that do not fit in memory.
+
+        Options are those of `query`. Close the stream to end the query early. With a `timeout`, the rows are in a
+        temporary file when this returns; without, they are computed while they are read.
+        """
+        stream = self._execute(sparql, sync=sync, limit_result=False, options=options)
+        if not isinstance(stream, bool):
+            self._streams.add(stream)
+            stream.note = query_terms.note_on_unknown_terms(sparql, self.backend)
+        return stream
+
+    def _execute(self, sparql: str, *, sync: bool, limit_result: bool, options: QueryOptions) -> RowStream | bool:
+        def backend() -> Backend:
+            if sync:
+                self.sync()
+            return self.backend
+
+        return execute(backend, sparql, options, limit_result=limit_result)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The questions that can be asked by name: those of provml and of the user."""
+        if self._catalog is None:
+            self._catalog = Catalog(user_folders(self.home))
+            for error in self._catalog.errors.values():
+                logging.getLogger("provml").warning("provml: question skipped: %s", error)
+        return self._catalog
+
+    def ask(
+        self, question: str | Query, /, *, timeout: float | None = None, service: bool = False, **values: Any
+    ) -> Answer:
+        """Answer a question of the catalog: `store.ask("q6", model="alexnet")`.
+
+        A parameter that takes a node also takes a name: the start of a run's id, the name of a model. A name that
+        nothing has is an error. `timeout` and `service` are those of `query`.
+        """
+        query = self._question(question)
+        self.sync()
+        return questions.ask(self, query, values, timeout, service=service)
+
+    def sparql(self, question: str | Query, /, **values: Any) -> str:
+        """Return the SPARQL of a question of the catalog, with its parameters bound."""
+        query = self._question(question)
+        self.sync()
+        return questions.bind(self, query, values)
+
+    def _question(self, question: str | Query) -> Query:
+        return question if isinstance(question, Query) else self.catalog[question]
+
+    def lineage(self, subject: Any, /, *, forward: bool = False) -> Lineage:
+        """Return what a thing came from, or with `forward` what came of it, as a picture: `store.lineage("latest")`.
+
+        `subject` is a run, a model, a dataset or a step by name, digest or IRI, or a file, whose content is looked up.
+        """
+        from provml.store.lineage import lineage
+
+        self.sync()
+        return lineage(self, subject, forward=forward)
+
+    @overload
+    def plot(
+        self, runs: RunNames = "latest", measure: str | None = None, *, ax: matplotlib.axes.Axes | None = None
+    ) -> matplotlib.axes.Axes: ...
+    @overload
+    def plot(
+        self, runs: RunNames, measure: list[str] | tuple[str, ...], *, ax: Sequence[matplotlib.axes.Axes] | None = None
+    ) -> list[matplotlib.axes.Axes]: ...
+    def plot(
+        self, runs: RunNames = "latest", measure: str | list[str] | tuple[str, ...] | None = None, *, ax: Any = None
+    ) -> Any:
+        """Draw a measure, or a setting, of one or more runs by epoch with matplotlib, and return the axes.
+
+        Training and validation are in one picture, and adaptations are marked. By default the measure is the loss.
+        Several measures have axes of their own: then `ax` is a list, and so is the result.
+        """
+        from provml.answers.plot import draw_panels
+
+        curves = self.curves(runs, *([measure] if isinstance(measure, str) else measure or ()))
+        if measure is None or isinstance(measure, str):
+            return draw_panels(curves, None if ax is None else [ax])[0]
+        return draw_panels(curves, ax)
+
+    def curves(self, runs: RunNames = "latest", *measures: str) -> list[Curves]:
+        """Return the points of the curves that `plot` draws, one item for each measure or setting."""
+        from provml.store.curves import RunCurves
+
+        return RunCurves(self, self.find_runs(runs)).panels(measures)
+
+    def read(self, iri: str) -> Any:
+        """Return the thing that the graph describes under an IRI."""
+        return rdf.read(self.graph(), iri)
+
+    def graph(self, run_id: str | None = None) -> ox.Store:
+        """Return the graph of a run in memory, or without a run the graph of all, which must not be changed."""
+        if run_id is None:
+            self.sync()
+            return self.backend.graph()
+        info = self.run(run_id)
+        return run_graph(self.home, info.id, journals_by_run(self._index.checkpoint)[info.id])
+
+    def lineage_context(self, graph: ox.Store) -> list[ox.Quad]:
+        """Return what other runs say about the data and models that a run used, given the graph of the run."""
+        return list(lineage_context(self.backend.graph(), graph))
+
+    # ---- runs
+
+    def runs(self) -> list[RunInfo]:
+        """List the runs, the latest first."""
+        self.sync()
+        runs = [self._info(run, journals) for run, journals in journals_by_run(self._index.checkpoint).items()]
+        return sorted(runs, key=lambda info: (info.started, info.id), reverse=True)
+
+    def _info(self, run: str, journals: RunJournals) -> RunInfo:
+        status, end = run_status(self.home, journals)
+        state = journals[0][1].state
+        start = state.header.time if state.header is not None and state.header.time == state.header.time else 0.0
+        annotated = self._index.checkpoint.annotations.get(run)
+        annotations = annotated.annotations if annotated is not None else []
+        return RunInfo(
+            id=run,
+            name=own_name(journals, annotations) or state.experiment,
+            model=state.model,
+            status=status,
+            started=datetime.fromtimestamp(start, UTC),
+            seconds=max(end.time - start, 0.0) if end is not None and start else None,
+            error=": ".join(end.error) if end is not None else "",
+            writers=len(journals),
+            events=sum(journal.events for _, journal in journals),
+            experiment=state.experiment,
+            tags=present_texts(annotations, "tag"),
+            notes=tuple(a for a in annotations if a.kind == "note" and a.removed is None),
+            parent=state.header.parent_run if state.header is not None else "",
+            capture_errors=add_up(journal.capture_errors for _, journal in journals),
+        )
+
+    def run(self, run_id: str | HasId) -> RunInfo:
+        """Find a run by its id, by its name if no other run has it, by a unique start or end of its id, by its IRI,
+        or as `latest`.
+        """
+        return self.find_runs([run_id])[0]
+
+    def find_runs(self, names: RunNames) -> list[RunInfo]:
+        """Find several runs, as `run` finds one; each is listed once."""
+        wanted = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+        runs = {} if all(isinstance(name, RunInfo) for name in wanted) else {info.id: info for info in self.runs()}
+        own_names = {info.id: info.name for info in runs.values()}
+
+        def find(name: str | HasId) -> RunInfo:
+            if isinstance(name, RunInfo):
+                return name
+            text = name if isinstance(name, str) else getattr(name, "id", name)
+            return runs[resolve_run_id(text, list(runs), lambda: next(iter(runs)), lambda: own_names)]
+
+        return list({info.id: info for info in map(find, wanted)}.values())
+
+    def children(self, run_id: str | HasId) -> list[RunInfo]:
+        """List the child runs of a run, in the order in which they started."""
+        parent = self.run(run_id).id
+        return [info for info in reversed(self.runs()) if info.parent == parent]
+
+    def descendants(self, run_ids: Iterable[str | HasId]) -> list[RunInfo]:
+        """List the child runs of some runs, their child runs, and so on, in the order in which they started."""
+        children: dict[str, list[str]] = {}
+        runs = self.runs()
+        for info in runs:
+            children.setdefault(info.parent, []).append(info.id)
+        stack = [self.run(run_id).id for run_id in run_ids]
+        ancestors, descendants = set(stack), set[str]()
+        while stack:
+            new = set(children.get(stack.pop(), ())) - descendants - ancestors
+            descendants |= new
+            stack += new
+        return [info for info in reversed(runs) if info.id in descendants]
+
+    # ---- annotations
+
+    def tag(self, run_id: str | HasId, *tags: str, by: str = "") -> RunInfo:
+        """Give a run tags, keywords by which it can be found; `by` is the person, by default the user."""
+        return self._annotate(run_id, "tag", tags, by=by)
+
+    def untag(self, run_id: str | HasId, *tags: str, by: str = "") -> RunInfo:
+        """Remove tags from a run. The graph still states who gave and who removed them."""
+        return self._annotate(run_id, "tag", tags, by=by, removed=True)
+
+    def note(self, run_id: str | HasId, text: str, *, by: str = "") -> RunInfo:
+        """Add a note to a run."""
+        return self._annotate(run_id, "note", [text], by=by)
+
+    def remove_note(self, run_id: str | HasId, text: str, *, by: str = "") -> RunInfo:
+        """Remove a note from a run by its text. The graph still states who wrote and who removed it."""
+        return self._annotate(run_id, "note", [text], by=by, removed=True)
+
+    def rename(self, run_id: str | HasId, name: str, *, by: str = "") -> RunInfo:
+        """Give a run a name of its own, in place of the name of its experiment."""
+        return self._annotate(run_id, "name", [name], by=by)
+
+    def _annotate(
+        self, run_id: str | HasId, kind: Kind, texts: Iterable[str], *, by: str, removed: bool = False
+    ) -> RunInfo:
+        info = self.run(run_id)
+        add_annotations(self.home, info.id, kind, texts, by=by, removed=removed)
+        return self.run(info.id)
+
+    def annotations(self, run_id: str | HasId) -> list[Annotation]:
+        """Return all annotations of a run, also those that no longer hold, in the order in which they were added."""
+        annotated = self._index.checkpoint.annotations.get(self.run(run_id).id)
+        return list(annotated.annotations) if annotated is not None else []
+
+    # ---- artifacts
+
+    def artifacts(self, run_id: str | HasId | None = None) -> ArtifactList:
+        """List what a run, or all runs (None), stored in the home, in the order in which it was stored."""
+        return list_artifacts(self, None if run_id is None else self.run(run_id).iri)
+
+    def artifact(self, target: str | HasId, name: str = "") -> Artifact:
+        """Return an artifact by its name, its SHA-256 or the first digits of it, or by its run and `name`.
+
+        `name` may be left out if the run has only one. Of several artifacts of one name in a run, the last counts.
+        """
+        artifacts = find_artifacts(self, target if isinstance(target, str) else target.id, name)
+        if len(artifacts) > 1:
+            names = tuple(dict.fromkeys(artifact.name for artifact in artifacts))
+            advice = f"Pass the name of one of them: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}."
+            reason = f"Run {artifacts[0].run} has {len(artifacts)} artifacts"
+            raise ArtifactNotFound(str(target), reason, advice, names)
+        return artifacts[0]
+
+    def table(
+        self,
+        where: str | None = None,
+        *,
+        sort: str | None = None,
+        descending: bool = False,
+        status: str | Iterable[str] | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+    ) -> Answer:
+        """Return the runs with their hyperparameters and measures as typed columns: `table("learning_rate > 0.01")`.
+
+        A run with several trainings has a row for each. Columns of the run come first, then hyperparameters (their
+        initial values) and measures (the latest value; `test_` of the evaluation, `val_` of the validation, `train_` of
+        the training) that differ between the rows, then those that are the same in all. `where` compares columns with
+        values or other columns, with `and`, `or`, `not`, `in` and parentheses. `status` is one or more statuses, and
+        `name` a pattern such as `"flowers*"`. Without `sort`, the latest runs come first.
+        """
+        from provml.store.run_table import load_table
+
+        table = load_table(self.runs(), self.backend).filtered(where, status, name)
+        if sort is not None:
+            table = table.sorted(sort, descending=descending)
+        return (table if limit is None else table.first(limit)).answer()
+
+    def compare(self, *runs: str | RunInfo) -> RunComparison:
+        """Compare runs: hyperparameters, data, measures, adaptations, code, environment: `compare("monday", "latest")`.
+
+        What differs comes first. The rows `lineage` name the first step or dataset in which the data of the trainings
+        differ, seen from the first run.
+        """
+        from provml.store.compare import compare_runs
+
+        self.sync()
+        infos = [run if isinstance(run, RunInfo) else self.run(run) for run in runs]
+        return compare_runs(self.backend, infos)
+
+    # ---- maintenance
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Lines of journals, and imported files, that could not be indexed."""
+        self.sync()
+        return self._index.problems()
+
+    def verify(self) -> list[Problem]:
+        """Read all journals, annotations, artifacts and imported files again and return what is damaged."""
+        self._check_open()
+        return maintenance.verify(self.home)
+
+    def rebuild(self, on_progress: Callable[[int], None] | None = None) -> int:
+        """Rebuild the index from the journals and return the number of events."""
+        self._check_open()
+        if self._index.is_private:
+            folder = self.home / "index"
+            reason = "another process holds the index, or the folder is not writable"
+            raise FileFormatError(
+                reason, "End that process, or change the permissions, then rebuild.", file=str(folder)
+            )
+        with self._lock:
+            self._index = self._index.recreate()
+            return self.sync(on_progress)
+
+    def remove(self, run_id: str) -> RunInfo:
+        """Remove a run: its journals, and by a rebuild of the index its triples."""
+        return self.remove_all([run_id])[0]
+
+    def remove_all(self, run_ids: Iterable[str]) -> list[RunInfo]:
+        """Remove several runs with one rebuild; none of them if one does not exist or is still running."""
+        infos = list({info.id: info for info in map(self.run, run_ids)}.values())
+        maintenance.remove(self.home, [info.id for info in infos])
+        self.sync()
+        return infos
+
+    def backup(self, folder: str | os.PathLike[str]) -> None:
+        """Copy everything but the index to a new folder, which is then a home of its own. Runs may be active."""
+        self._check_open()
+        maintenance.backup(self.home, Path(folder))
+
+    def validate(
+        self,
+        run_id: str | None = "latest",
+        shapes: Path | str | Iterable[Path | str] = (),
+        **settings: Unpack[ValidationSettings],
+    ) -> Report:
+        """Validate a run, or all (None), against the shapes of provml and of the home, and against `shapes`."""
+        from provml.store.validate import validate_runs
+
+        return validate_runs(self, run_id, shapes, **settings)
+
+    def report(
+        self, run_id: str | RunInfo = "latest", *, validate: bool = True, progress: ProgressCallback | None = None
+    ) -> RunReport:
+        """Return a report about a run to file: `store.report("latest").save("report.html")`.
+
+        It also says what is not known. `validate=False` leaves out the validation, which takes most of the time.
+        """
+        from provml.store.run_report import report_of_run
+
+        info = run_id if isinstance(run_id, RunInfo) else self.run(run_id)
+        return report_of_run(self, info, self.validate(info.id, progress=progress) if validate else None)
+
+    def export(self, run_id: str | None, file: IO[bytes], fmt: str = "ttl") -> int:
+        """Write a run, or all (None), as RDF to a binary file and return the number of triples."""
+        from provml.store import export
+
+        export.check_format(fmt)
+        return export.write(self.graph(run_id), file, fmt)
+
+
+def _create_home(home: Path) -> None:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"cannot create the home ({str(error.strerror or error).lower()})"
+        raise FileFormatError(reason, "Pass another folder.", file=str(home)) from error
+
+
+def open_store(home: str | os.PathLike[str] | None = None, *, create: bool = False) -> Store:
+    """Open the store of a home; by default $PROVML_HOME, or `.provml` in the working directory.
+
+    A home that does not exist is an error, unless `create` makes an empty one.
+    """
+    return Store(home, create=create)

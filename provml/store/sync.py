@@ -1,0 +1,98 @@
+"""Bring an index up to date with the journals of its home: discover, read and map, load.
+
+Chunks are mapped while they are loaded, so that no journal is in memory as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from provml.journal import run_files
+from provml.store.checkpoint import JournalCheckpoint
+from provml.store.chunk_stream import ChunkStream
+from provml.store.index import Index
+from provml.store.journal_mapping import Chunk, JournalSource, sync_journal
+from provml.store.links import derive_links
+from provml.store.memory_throttle import MemoryThrottle
+from provml.store.run_status import journals_by_run
+from provml.store.siblings import FirstJournalCache
+
+OnProgress = Callable[[int], None]
+"""Called with the number of events of each chunk."""
+
+
+def sync(index: Index, on_progress: OnProgress | None = None) -> int:
+    """Index what is new in the journals and return the number of events."""
+    try:
+        events = _sync(index, on_progress)
+    except BaseException:
+        index.roll_back()
+        raise
+    index.snapshot_if_due(events)
+    return events
+
+
+def _sync(index: Index, on_progress: OnProgress | None) -> int:
+    journals, annotated = discover(index)
+    save = index.imported.load_new(index.backend, index.checkpoint.imported_files)
+    events = load(index, map_journals(index, journals), on_progress)
+    runs = journals_by_run(index.checkpoint)
+    changed = index.status_writer.update(index.backend, index.checkpoint, runs)
+    changed |= index.annotation_writer.update(index.backend, index.checkpoint, runs, annotated)
+    if index.checkpoint.new_links:
+        derive_links(index.backend.graph(), index.checkpoint.new_links)
+        index.checkpoint.new_links.clear()
+    if index.checkpoint.needs_compaction:
+        index.backend.optimize()  # done last, and each time that the index has doubled
+        index.checkpoint.needs_compaction, save = False, True
+    if changed or events or save:
+        index.commit(events, save=save)
+    return events
+
+
+def discover(index: Index) -> tuple[list[tuple[str, Path]], list[str]]:
+    """List the journals of the home with their paths below it, and the runs that have annotations.
+
+    New journals are reserved in the checkpoint.
+    """
+    keys, annotated = [], []
+    for files in run_files.scan_runs(index.home):
+        keys += [f"{files.run}/{name}" for name in files.journals]
+        if files.is_annotated:
+            annotated.append(files.run)
+    journals = [(f"runs/{key}", index.home / "runs" / key) for key in sorted(keys)]
+    index.reserve(key for key, _ in journals)
+    return journals, annotated
+
+
+def map_journals(index: Index, journals: Iterable[tuple[str, Path]]) -> Iterator[Chunk]:
+    """Read and map what is new; yield numbers of events and their N-Triples.
+
+    At each yield the checkpoint is at the end of what was yielded.
+    """
+    first_journals = FirstJournalCache()
+    for key, path in journals:
+        journal = index.checkpoint.journals.setdefault(key, JournalCheckpoint())
+        source = JournalSource(key, path, first_journals)
+        links = index.checkpoint.new_links
+        yield from sync_journal(source, journal, links, events_per_chunk=index.limits.events_per_chunk)
+
+
+def load(index: Index, chunks: Iterator[Chunk], on_progress: OnProgress | None = None) -> int:
+    """Load mapped chunks into the store and return the number of events."""
+    limits = index.limits
+    throttle = MemoryThrottle() if index.folder is not None else MemoryThrottle(None)  # an index in memory only grows
+    max_bytes = limits.chunk_bytes if throttle.is_active else limits.unthrottled_chunk_bytes
+    events = 0
+    for chunk in chunks:
+        stream = ChunkStream(chunk, chunks, max_bytes, throttle, on_progress)
+        if not stream.is_shorter_than(limits.transaction_bytes):
+            size = index.backend.size_bytes()
+            index.backend.load(stream, bulk=True)
+            index.checkpoint.needs_compaction |= index.backend.size_bytes() > max(2 * size, limits.compact_min_bytes)
+            index.save_checkpoint()
+        elif stream.buffer:
+            index.backend.load(stream.buffer)
+        events += stream.events
+    return events

@@ -1,0 +1,53 @@
+"""Functions that SPARQL lacks: whether a literal is well-formed, and regular expressions that only Python supports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pyoxigraph as ox
+
+from provml.rdf.namespaces import XSD
+from provml.validation.datatypes import INTEGER_RANGES, is_well_formed, restore
+
+WELL_FORMED = ox.NamedNode("urn:provml:shacl:well-formed")
+MATCHES = ox.NamedNode("urn:provml:shacl:matches")
+COMPARABLE = ox.NamedNode("urn:provml:shacl:comparable")
+REGEX_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
+
+
+def _well_formed(literal: Any) -> ox.Literal:
+    return ox.Literal(is_well_formed(literal))
+
+
+def _matches(text: Any, pattern: Any, flags: Any) -> ox.Literal:
+    """Search a regular expression of Python in a text."""
+    combined = 0
+    for letter in flags.value:
+        combined |= REGEX_FLAGS.get(letter, 0)
+    return ox.Literal(re.search(pattern.value, text.value, combined) is not None)
+
+
+def _comparable(term: Any) -> Any:
+    """Return a stored term so that SPARQL can compare it; None, an error in SPARQL, if it is not well-formed.
+
+    An integer becomes an xsd:decimal, since Oxigraph compares an xsd:integer only up to 64 bits.
+    """
+    original = restore(term)
+    if original is term:
+        return term
+    name = original.datatype.value.removeprefix(XSD)
+    if not is_well_formed(original):
+        return None
+    return ox.Literal(
+        original.value, datatype=ox.NamedNode(XSD + ("decimal" if name in INTEGER_RANGES else "dateTime"))
+    )
+
+
+FUNCTIONS: dict[ox.NamedNode, Callable[..., Any]] = {
+    WELL_FORMED: _well_formed,
+    MATCHES: _matches,
+    COMPARABLE: _comparable,
+}
+"""The functions by the IRIs that queries call them by."""

@@ -1,0 +1,70 @@
+"""Shape files: the built-in ones, the user's, and those that a path names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from provml import paths
+from provml.errors import FileFormatError
+from provml.validation.inputs import load
+
+SUFFIX = ".ttl"
+HAS_SHAPES = """
+PREFIX sh: <http://www.w3.org/ns/shacl#>
+ASK {
+  { ?shape a sh:NodeShape } UNION { ?shape a sh:PropertyShape }
+  UNION { ?shape sh:targetClass|sh:targetNode|sh:targetSubjectsOf|sh:targetObjectsOf|sh:path ?value }
+}"""
+
+
+def builtin_shapes() -> list[Path]:
+    """Return the shape files that come with provml."""
+    return sorted(paths.shapes().rglob(f"*{SUFFIX}"))
+
+
+def user_shapes(home: Path | None = None) -> list[Path]:
+    """Return the user's shape files: those of PROVML_SHAPES and of the folder `shapes` of a home.
+
+    Turtle files without shapes in these folders are skipped, since the user did not name them one by one.
+    """
+    places = [Path(part) for part in os.environ.get("PROVML_SHAPES", "").split(os.pathsep) if part]
+    if home is not None and (home / "shapes").is_dir():
+        places.append(home / "shapes")
+    files: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            files += [path for path in sorted(place.rglob(f"*{SUFFIX}")) if _has_shapes(path)]
+        else:
+            files.append(place)
+    return files
+
+
+def find_shape_files(shapes: Path | str | Iterable[Path | str]) -> list[Path]:
+    """Return the shape files of some paths of files and folders; raise if a path has no shapes."""
+    files: list[Path] = []
+    for path in map(Path, [shapes] if isinstance(shapes, (str, Path)) else shapes):
+        if path.is_dir():
+            files += _files_in(path)
+        elif not path.exists():
+            raise FileFormatError("no such file or directory", "Check the path.", file=str(path))
+        else:
+            files.append(path)
+    builtin = paths.shapes()
+    for path in files:
+        if builtin not in path.parents and not _has_shapes(path):
+            advice = "Give a file with a sh:NodeShape or a sh:PropertyShape."
+            raise FileFormatError("the file has no SHACL shape", advice, file=str(path))
+    return list(dict.fromkeys(files))
+
+
+def _files_in(folder: Path) -> list[Path]:
+    files = sorted(folder.rglob(f"*{SUFFIX}"))
+    if not files:
+        raise FileFormatError("the folder has no shape file", f"Add shapes as *{SUFFIX} files.", file=str(folder))
+    return files
+
+
+def _has_shapes(path: Path) -> bool:
+    return bool(load(path).query(HAS_SHAPES))

@@ -1,0 +1,57 @@
+"""Evaluation data in trainings: by content, through derived data, through the model that a training continues from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from example_runs import leaks
+from example_runs.asking import ExampleGraph
+from example_runs.cases import LEAKS, RUN
+
+from catalog.test_questions import compare
+from provml.store.store import Store
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("leaks")
+    leaks.write(home)
+    return home
+
+
+@pytest.fixture(scope="module")
+def graph(home: Path) -> ExampleGraph:
+    return ExampleGraph(home)
+
+
+@pytest.mark.parametrize("case", list(LEAKS))
+def test_answers_are_golden(graph: ExampleGraph, case: str, update_golden: bool):
+    compare(graph, case, LEAKS[case], update_golden)
+
+
+def test_each_leak_is_found_with_its_path(graph: ExampleGraph):
+    rows = graph.rows("leakage", "training", "name", "learned", "path")
+    assert rows == [
+        (f"{RUN}augmented/training", "unseen.csv", "bright.csv", "made from it by rotate and brighten"),
+        (f"{RUN}same/training", "a-copy.csv", "a-copy.csv", "the same content"),
+        (f"{RUN}tuned/training", "public.csv", "net of base", "made from it by training"),
+        (f"{RUN}whole/training", "part.csv", "whole.csv", "evaluated on what split made from it"),
+    ]
+
+
+def test_folds_are_no_leak_but_can_be_shown(graph: ExampleGraph):
+    assert graph.rows("leakage", model="folded") == []
+    rows = graph.rows("leakage", "training", "evaluates_it", model="folded", any_evaluation=True)
+    assert rows == [(f"{RUN}fold-1/training", False), (f"{RUN}fold-2/training", False)]
+
+
+def test_validation_warns_about_the_same_trainings(home: Path):
+    with Store(home) as store:
+        warned = {
+            result.focus.removeprefix(RUN).partition("/")[0]
+            for info in store.runs()
+            for result in store.validate(info.id)
+            if "evaluation-data-in-training" in result.shape
+        }
+    assert warned == {"augmented", "same", "tuned", "whole"}

@@ -1,0 +1,102 @@
+"""`provml import`: runs of other tools become runs of a home, and the command says what was imported."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from exchange.test_dnnprov import EPOCHS, HEAD, SETTINGS, dump, table
+
+from provml.cli import importing
+
+from .helpers import error_of, invoke, json_of, output_of
+
+
+def test_the_imported_runs_are_listed_and_can_be_used(tmp_path: Path):
+    home = tmp_path / "home"
+    output = output_of(home, "import", str(dump(tmp_path)), "--model", "alexnet")
+    lines = output.splitlines()
+    assert lines[0].split() == ["run", "name", "model", "epochs", "measures", "result"]
+    run = lines[2].split()[0]
+    assert lines[2].split()[1:] == ["net", "alexnet", "3", "5", "new"]
+    assert lines[-1] == "dump.sql (dfanalyzer): imported 2 runs with 4 epochs"
+    assert {row["run"] for row in json_of(home, "runs")} == {run, lines[3].split()[0]}
+    assert "learning_rate" in output_of(home, "show", run)
+    assert "imported by dnnprov" in output_of(home, "log", run)
+    assert json_of(home, "ask", "q1", "--model", "alexnet", "--run", run, "--epoch", "2")[0]["value"] == 0.5
+    assert "conforms" in output_of(home, "validate", run)
+    assert "prov:" in output_of(home, "export", run)
+    assert "no problems" in output_of(home, "verify")
+
+
+def test_importing_twice_adds_nothing(tmp_path: Path):
+    path = str(dump(tmp_path))
+    output_of(tmp_path / "home", "import", path)
+    output = output_of(tmp_path / "home", "import", path, "--as", "dfanalyzer")
+    assert output.splitlines()[-1] == "dump.sql (dfanalyzer): imported 0 runs with 0 epochs; 2 runs already here"
+    assert len(json_of(tmp_path / "home", "runs")) == 2
+
+
+def test_skipped_parts_and_notes_are_listed(tmp_path: Path):
+    text = SETTINGS + EPOCHS.replace("|0.25|1", "|0.25|112") + table("isolver", "id", "1", schema="flow")
+    path = str(dump(tmp_path, text))
+    lines = output_of(tmp_path / "home", "import", path).splitlines()
+    assert lines[-4] == "dump.sql (dfanalyzer): imported 1 run with 2 epochs; 2 parts skipped"
+    assert "the dump has an epoch 112 after 0" in lines[-3]
+    assert lines[-2] == "skipped flow.ds_isolver: 1 row of a table that is no part of a training"
+    assert lines[-1] == "skipped flow: the dataflow has no training"
+    rows = json.loads(invoke(tmp_path / "other", "import", path, "--format", "json").stdout)
+    assert [(row["name"], row["result"]) for row in rows] == [
+        ("net", "new"),
+        ("flow.ds_isolver", "skipped"),
+        ("flow", "skipped"),
+    ]
+    assert rows[2]["note"] == "the dataflow has no training"
+    listed = csv.DictReader(io.StringIO(output_of(tmp_path / "third", "import", path, "--format", "csv")))
+    assert [row["epochs"] for row in listed] == ["2", "", ""]
+
+
+def test_wrong_input_is_an_error_in_one_sentence(tmp_path: Path):
+    home = tmp_path / "home"
+    (tmp_path / "notes.txt").write_text("no dump")
+    damaged = dump(tmp_path, HEAD.replace("\t0.5\t0.75\t1", "\thalf\t0.75\t1"))
+    for source, arguments, message in (
+        (tmp_path / "none.sql", (), "none.sql: no such file or directory. Check the path."),
+        (tmp_path / "notes.txt", (), "notes.txt: the format is not recognised. Formats: dfanalyzer: "),
+        (tmp_path, (), "the format is not recognised"),
+        (damaged, ("--as", "excel"), "dump.sql: unknown format 'excel'. Formats: dfanalyzer: "),
+        (damaged, (), "dump.sql:47: loss is not a number ('half'). Create the dump again, or fix the row."),
+    ):
+        error = error_of(home, "import", str(source), *arguments)
+        assert message in error
+        assert error.count("\n") == 1
+    assert not home.exists()
+
+
+def test_the_exit_code_is_1_if_no_run_could_be_imported(tmp_path: Path):
+    path = dump(tmp_path, SETTINGS + EPOCHS.replace("|0.25|1", "|0.25|0"))
+    result = invoke(tmp_path / "home", "import", str(path))
+    assert result.exit_code == 1
+    assert "imported 0 runs" in result.stdout
+    assert "so two ran at the same time" in result.stdout
+
+
+def test_a_large_file_has_a_progress_bar_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(importing, "PROGRESS_MIN_BYTES", 100)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with importing._progress(dump(tmp_path)) as report:
+        assert report is not None
+        report(dump(tmp_path).stat().st_size)
+    assert "reading" in terminal.getvalue()
+    assert "100%" in terminal.getvalue()
+    with importing._progress(tmp_path / "none.sql") as report:
+        assert report is None

@@ -1,0 +1,1 @@
+"""Tests of the pictures: layout, provenance graphs, charts and documents, without a store."""

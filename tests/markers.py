@@ -1,0 +1,54 @@
+"""Set the markers `framework`, `slow` and `system` by test file, so that `make quick` can leave those tests out.
+
+A file that imports a machine-learning framework is found by its source. The other markers go by the name of the file
+(without `test_`), in whatever folder it is.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+FRAMEWORK = re.compile(
+    r"^\s*(?:import|from) (?:keras|lightgbm|lightning|sklearn|torch|transformers|xgboost)\b"
+    r"|importorskip\(\s*(?:\"(?:keras|lightgbm|lightning|sklearn|torch|transformers|xgboost)\b|[a-z])",
+    re.MULTILINE,
+)
+FRAMEWORK_FILES = {"docs", "examples"}  # pages and scripts with code for frameworks
+SLOW = {  # reasoners, type checkers, linters, builds, the W3C suites
+    "bench", "lint", "loading", "owl", "published_queries", "shacl_w3c", "site", "types", "typing", "wheel",
+}  # fmt: skip
+SYSTEM = {  # other processes, signals, sockets, time limits
+    "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "child_runs", "crash",
+    "demo", "endpoint", "log", "maintenance", "processes", "query_guard", "query_process", "status", "store",
+    "terminal",
+}  # fmt: skip
+
+
+@cache
+def markers_of(path: Path) -> tuple[str, ...]:
+    """Return the markers of all tests in a file."""
+    name = path.stem.removeprefix("test_")
+    markers = []
+    if name in FRAMEWORK_FILES or FRAMEWORK.search(path.read_text(encoding="utf-8")):
+        markers.append("framework")
+    if name in SLOW:
+        markers.append("slow")
+    if name in SYSTEM:
+        markers.append("system")
+    return tuple(markers)
+
+
+def is_left_out(path: Path, expression: str) -> bool:
+    """Return whether `-m expression` leaves out all tests of a file: then it need not even be imported."""
+    return path.suffix == ".py" and any(f"not {marker}" in expression for marker in markers_of(path))
+
+
+def mark(items: list[pytest.Item]) -> None:
+    """Add to each test the markers of its file."""
+    for item in items:
+        for marker in markers_of(item.path):
+            item.add_marker(marker)

@@ -1,0 +1,105 @@
+"""Background sync, and the memory throttle of a bulk load."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import provml
+from provml.store.memory_throttle import MemoryThrottle, rss_bytes
+
+COUNT = "SELECT (COUNT(?m) AS ?n) { ?m a provml:ModelEvaluation }"
+
+
+def wait_until(condition: object, seconds: float = 30.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():  # type: ignore[operator]
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def count(store: provml.store.Store) -> int:
+    return store.query(COUNT, sync=False)[0][0]
+
+
+def test_background_sync_indexes_what_is_recorded(tmp_path: Path) -> None:
+    with (
+        provml.open(tmp_path, create=True) as store,
+        store.sync_in_background(every=0.05),
+        provml.record("flowers", home=tmp_path) as run,
+    ):
+        training = run.training()
+        training.measured(loss=0.5)
+        assert wait_until(lambda: count(store) == 1)
+        training.measured(accuracy=0.5)
+        assert wait_until(lambda: count(store) == 2)
+
+
+def test_stopping_the_background_sync_indexes_the_last_events(tmp_path: Path) -> None:
+    with provml.open(tmp_path, create=True) as store:
+        with store.sync_in_background(every=600), provml.record("flowers", home=tmp_path) as run:
+            run.training().measured(loss=0.5)
+        assert count(store) == 1
+
+
+def test_a_script_that_never_stops_the_background_sync_ends_with_everything_indexed(tmp_path: Path) -> None:
+    script = """if True:
+        import sys, provml
+        store = provml.open(sys.argv[1], create=True)
+        store.sync_in_background(every=600)
+        run = provml.record("flowers", home=sys.argv[1])
+        run.training().measured(loss=0.5)
+        run.finish()
+    """
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=120)
+    with provml.open(tmp_path) as store:
+        assert count(store) == 1
+
+
+def test_background_sync_of_a_closed_store_logs_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = provml.open(tmp_path, create=True)
+    with caplog.at_level(logging.WARNING, "provml"), store.sync_in_background(every=0.02):
+        store.close()
+        assert wait_until(lambda: caplog.records)
+        time.sleep(0.2)
+    assert ["indexing failed" in record.message for record in caplog.records] == [True]
+
+
+def test_the_throttle_waits_until_memory_is_released() -> None:
+    throttle = MemoryThrottle(64 << 20)
+    taken = [bytearray(b"x") * (256 << 20)]
+    assert throttle.is_active
+    threading.Timer(0.3, taken.clear).start()
+    start = time.monotonic()
+    throttle.wait()
+    assert time.monotonic() - start > 0.2
+    assert not taken
+
+
+def test_the_throttle_raises_its_limit_after_the_timeout() -> None:
+    throttle = MemoryThrottle(128 << 20, timeout=0.3)
+    taken = bytearray(b"x") * (192 << 20)
+    start = time.monotonic()
+    throttle.wait()
+    between = time.monotonic()
+    assert between - start > 0.2
+    throttle.wait()
+    assert time.monotonic() - between < 0.2
+    assert taken
+
+
+def test_the_throttle_without_a_limit_does_not_wait() -> None:
+    throttle = MemoryThrottle(None)
+    taken = bytearray(b"x") * (64 << 20)
+    throttle.wait()
+    assert not throttle.is_active
+    assert taken
+    assert rss_bytes()
