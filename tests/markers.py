@@ -24,7 +24,7 @@ SLOW = {  # reasoners, type checkers, linters, builds, the W3C suites
 SYSTEM = {  # other processes, signals, sockets, time limits
     "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "child_runs", "crash",
     "demo", "endpoint", "log", "maintenance", "processes", "query_guard", "query_process", "status", "store",
-    "terminal",
+    "terminal", "serve", "security", "sparql", "live", "openapi",
 }  # fmt: skip
 
 
