@@ -27,7 +27,7 @@ from provml.recording.data import Data, check_role
 from provml.recording.display import html_table
 from provml.recording.encoding import encode_measures, to_text
 from provml.recording.exit_status import status_of_exit
-from provml.recording.loops import Loop, LoopIterable, TracedLoop
+from provml.recording.frames import Loop, LoopIterable, TracedLoop
 from provml.recording.redaction import redact_text
 from provml.recording.safety import EndsOnExit, FormatsAsIndex, as_index, never_raise
 from provml.recording.settings import DataKind

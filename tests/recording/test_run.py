@@ -1028,6 +1028,17 @@ ENDINGS = {
 @pytest.mark.parametrize("with_", [True, False], ids=["with", "without with"])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_the_status_is_true_with_and_without_a_with_block(ending: str, with_: bool):
+    check_ending(ending, with_)
+
+
+@pytest.mark.parametrize("ending", ["1 / 0", "sys.exit(3)", "sys.exit()", "exit(3)"])
+def test_without_inspection_the_last_exit_counts_as_not_caught(ending: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PROVML_NO_FRAME_INSPECTION", "1")
+    check_ending(ending, with_=False)
+
+
+def check_ending(ending: str, with_: bool) -> None:
+    """Train in another process that ends like this; check the status of the run, the training and its epoch."""
     body = """
         import sys, provml
         {}
