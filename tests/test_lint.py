@@ -151,9 +151,7 @@ def test_each_third_party_package_is_imported_where_it_is_listed():
         part = path.relative_to(ROOT / "provml").parts[0].removesuffix(".py")
         foreign = imported_packages(ast.parse(path.read_text())) - sys.stdlib_module_names - {"provml"}
         unlisted = {name for name in foreign if part not in THIRD_PARTY.get(name, ())}
-        assert not unlisted, (
-            f"{path.relative_to(ROOT)} imports {sorted(unlisted)}, not listed in THIRD_PARTY"
-        )
+        assert not unlisted, f"{path.relative_to(ROOT)} imports {sorted(unlisted)}, not listed in THIRD_PARTY"
 
 
 def test_imports_inside_functions_are_found():
