@@ -1437,3 +1437,16 @@ def test_the_completion_list_of_user_objects_has_no_internal_names():
 
 def public(value: object) -> set[str]:
     return {name for name in dir(value) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_with_block_ends_a_batch(fails: bool):
+    with record() as run, run.training() as training, training.epoch(1) as epoch:
+        with suppress(Interrupted), epoch.batch(7) as batch:
+            batch.measured(loss=0.5)
+            if fails:
+                raise Interrupted
+        batch.measured(loss=9.0)
+    events = [event for event in all_events(run) if getattr(event, "location", "") == "training/1/7"]
+    assert [type(event) for event in events] == [Measured, BatchEnd]
+    assert events[0].values == {"loss": 0.5}
