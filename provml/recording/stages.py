@@ -311,10 +311,10 @@ class Stage(Step):
         """
         run = self.run
         section = self.current_epoch if during is None else during
-        if isinstance(section, int):
-            location = f"{self._location}/{section}"
-        else:
+        if section is None or isinstance(section, Epoch):
             location = self._location if section is None else section._location
+        else:
+            location = f"{self._location}/{as_index(section, 'The epoch of an adaptation')}"
         details = to_text(technique), to_text(reason), to_text(by), run._encode_values(parameters or {})
         event = Adapted(location, time(), run._encode_values(values), *details)
         if during is None and self.current_epoch is not None and self._has_ended(self.current_epoch):

@@ -1450,3 +1450,27 @@ def test_a_with_block_ends_a_batch(fails: bool):
     events = [event for event in all_events(run) if getattr(event, "location", "") == "training/1/7"]
     assert [type(event) for event in events] == [Measured, BatchEnd]
     assert events[0].values == {"loss": 0.5}
+
+
+# ---- messages
+
+
+def test_an_epoch_of_an_adaptation_that_is_none_is_named(caplog: pytest.LogCaptureFixture):
+    with record(strict=False) as run, run.training(rate=0.1) as training:
+        training.adapted(during="last", rate=0.2)
+    assert "The epoch of an adaptation must be a whole number, not 'last' (str)" in caplog.text
+    assert "Training continues" in caplog.text
+
+
+def test_the_log_of_a_strict_run_does_not_say_that_training_continues(caplog: pytest.LogCaptureFixture):
+    with record(strict=True) as run, run.training() as training, pytest.raises(TypeError):
+        training.measured(loss="high")
+    assert "The run is strict, so the error is raised" in caplog.text
+    assert "continues" not in caplog.text
+
+
+def test_a_run_that_ended_says_how_to_continue_it():
+    with record(strict=True) as run:
+        pass
+    with pytest.raises(RuntimeError, match=r"The run has ended; .* pass its id to provml.record\(…, run=…\)"):
+        run.training()
