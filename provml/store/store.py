@@ -540,7 +540,7 @@ class Store:
     def report(
         self, run_id: str | RunInfo = "latest", *, validate: bool = True, progress: ProgressCallback | None = None
     ) -> RunReport:
-        """Return a report about a run to file: `store.report("latest").save("report.html")`.
+        """Return a report about a run: `store.report("latest").save("report.html")`.
 
         It also says what is not known. `validate=False` leaves out the validation, which takes most of the time.
         """
