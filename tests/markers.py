@@ -24,8 +24,8 @@ SLOW = {  # reasoners, type checkers, linters, builds, the W3C suites, huge jour
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
     "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "child_runs", "crash",
-    "demo", "endpoint", "log", "maintenance", "parse_file", "processes", "query_guard", "query_process", "status", "store",
-    "terminal",
+    "demo", "endpoint", "log", "maintenance", "parse_file", "processes", "query_guard", "query_process", "status",
+    "store", "terminal",
 }  # fmt: skip
 
 
