@@ -15,20 +15,22 @@ from provml.web.settings import ServiceLimits, ServiceSettings, Tokens
 
 INTRODUCTION = """# HTTP interface
 
-The addresses of a service that [`provml serve`](../how-to/serve.md) starts. A running service has the same as an OpenAPI 3.1 document at
-`/api/v1/openapi.json`, with every question and its parameters, and as a page at `/api/docs`.
+The addresses of a service that [`provml serve`](../how-to/serve.md) starts. A running service has the same as an
+OpenAPI 3.1 document at `/api/v1/openapi.json`, with every question and its parameters, and as a page at `/api/docs`.
 
-"Token" is the token that a request needs: as `Authorization: Bearer TOKEN`, as the password of Basic authorization, or as the cookie that a one-time
-link gives to a browser. The write token may do what the read token may.
+"Token" is the token that a request needs: as `Authorization: Bearer TOKEN`, as the password of Basic authorization,
+or as the cookie that a one-time link gives to a browser. The write token may do what the read token may.
 """
 ANSWERS = """## Answers
 
-- The format is chosen by `?format=` or by the header `Accept`. Tables come as JSON, CSV, TSV and SPARQL results, graphs in all RDF formats.
-- Tables are paged by `limit` and `offset`; `next` is the address of the next page. `safe=1` quotes cells that a spreadsheet would execute.
+- The format is chosen by `?format=` or by the header `Accept`. Tables come as JSON, CSV, TSV and SPARQL results,
+  graphs in all RDF formats.
+- Tables are paged by `limit` and `offset`; `next` is the address of the next page. `safe=1` quotes cells that a
+  spreadsheet would execute.
 - `ETag` is the position of the index: `If-None-Match` costs nothing until something is recorded.
 - Errors are problem documents (RFC 9457) with the name of provml's [error](errors.md) as `code`.
-- `/api/v1/runs/RUN/events?after=CURSOR` continues where the last answer ended (`next`). With `Accept: text/event-stream` it is a stream of
-  server-sent events, whose `id` is the cursor.
+- `/api/v1/runs/RUN/events?after=CURSOR` continues where the last answer ended (`next`). With `Accept:
+  text/event-stream` it is a stream of server-sent events, whose `id` is the cursor.
 """
 
 
