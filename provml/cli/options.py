@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from provml.errors import plural
+from provml.errors import IndexDamaged, plural
 from provml.paths import default_home
 
 if TYPE_CHECKING:
@@ -98,7 +98,10 @@ def count_new_events(home: Path, *, from_start: bool = False) -> int:
     from provml.journal.reader import count_events
     from provml.store.checkpoint import IndexCheckpoint, read
 
-    checkpoint = IndexCheckpoint() if from_start else read(home / "index" / "progress")
+    checkpoint = IndexCheckpoint()
+    if not from_start:
+        with contextlib.suppress(IndexDamaged):  # all events have to be indexed again
+            checkpoint = read(home / "index" / "progress")
     count = 0
     for path in (home / "runs").glob("*/*.jsonl"):
         journal = checkpoint.journals.get(path.relative_to(home).as_posix())

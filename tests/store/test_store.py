@@ -465,7 +465,7 @@ def test_a_corrupt_index_is_rebuilt_automatically(home: Path, wreck: str):
     elif wreck == "made":
         saved = checkpoint.read(index / "progress")
         saved.fingerprint = "0.0.1 of old"
-        (index / "progress").write_bytes(checkpoint.encode(saved))
+        checkpoint.write(index / "progress", checkpoint.encode(saved))
     else:
         for path in (index / "store").glob("*.sst"):
             path.unlink()
@@ -862,7 +862,7 @@ def test_a_pending_compaction_is_done_by_the_next_process(home: Path, monkeypatc
     limits = IndexLimits(transaction_bytes=1000, compact_min_bytes=0)
 
     def needs_compaction() -> bool:
-        return checkpoint.decode((home / "index" / "progress").read_bytes()).needs_compaction
+        return checkpoint.read(home / "index" / "progress").needs_compaction
 
     with monkeypatch.context() as ending:
         ending.setattr(RunStatusWriter, "update", lambda *args: sys.exit("the end"))
