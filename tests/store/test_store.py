@@ -525,7 +525,9 @@ def test_several_runs_are_removed_together_or_not_at_all(home: Path, monkeypatch
             assert len(store.runs()) == 4
         recreated = []
         recreate = Index.recreate
-        monkeypatch.setattr(Index, "recreate", lambda index: recreated.append(index) or recreate(index))
+        monkeypatch.setattr(
+            Index, "recreate", lambda index, *damage: recreated.append(index) or recreate(index, *damage)
+        )
         assert [info.id for info in store.remove_all(["c", "a", "a"])] == ["c", "a"]
         assert {info.id for info in store.runs()} == {"b", "live"}
         assert len(recreated) == 1
