@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from provml.errors import plural
+from provml.errors import IndexDamaged, plural
 from provml.paths import default_home
 
 if TYPE_CHECKING:
@@ -99,7 +99,10 @@ def count_new_events(home: Path, *, from_start: bool = False) -> int:
     from provml.journal.run_files import list_journals
     from provml.store.checkpoint import IndexCheckpoint, read
 
-    checkpoint = IndexCheckpoint() if from_start else read(home / "index" / "progress")
+    checkpoint = IndexCheckpoint()
+    if not from_start:
+        with contextlib.suppress(IndexDamaged):  # all events have to be indexed again
+            checkpoint = read(home / "index" / "progress")
     count = 0
     for name in list_journals(home):
         journal = checkpoint.journals.get(f"runs/{name}")
