@@ -34,6 +34,7 @@ def verify(fmt: str, home: Path | None) -> None:
     provenance against constraints, use `provml validate`.
     """
     from provml.answers import Answer
+    from provml.journal.run_files import list_journals
     from provml.store import Store
 
     folder = require_home(home)
@@ -46,7 +47,7 @@ def verify(fmt: str, home: Path | None) -> None:
         for problem in problems:
             line = f":{problem.line}" if problem.line else ""
             click.echo(f"{folder / problem.file}{line}: {problem.reason}")
-        journals = len(list((folder / "runs").glob("*/*.jsonl")))
+        journals = len(list_journals(folder))
         click.echo(f"Checked {plural(journals, 'journal')}: {_summary(problems)}", err=bool(problems))
     if problems:
         sys.exit(1)

@@ -23,7 +23,7 @@ from provml.journal.annotations import Annotation, Kind, present_texts
 from provml.journal.capture_errors import add_up
 from provml.journal.run_files import HasId, require_home, resolve_run_id
 from provml.model.thing import Thing
-from provml.paths import default_home
+from provml.paths import atomic_write, default_home
 from provml.store import imports, maintenance, query_terms, questions
 from provml.store.annotations import add_annotations, own_name
 from provml.store.artifacts import Artifact, ArtifactList, find_artifacts, list_artifacts
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from provml.store.compare import RunComparison
     from provml.store.run_report import RunReport
     from provml.validation import Report
-    from provml.validation.engine import ValidationSettings
+    from provml.validation.engine import EngineName
     from provml.validation.report import ProgressCallback
 
 RunNames = str | HasId | Iterable[str | HasId]
@@ -574,18 +574,20 @@ class Store:
         self,
         run_id: str | None = "latest",
         shapes: Path | str | Iterable[Path | str] = (),
-        **settings: Unpack[ValidationSettings],
+        *,
+        engine: EngineName = "sparql",
+        progress: ProgressCallback | None = None,
     ) -> Report:
         """Validate a run, or all (None), against the shapes of provml and of the home, and against `shapes`."""
         from provml.store.validate import validate_runs
 
-        return validate_runs(self, run_id, shapes, **settings)
+        return validate_runs(self, run_id, shapes, engine=engine, progress=progress)
 
     @heals
     def report(
         self, run_id: str | RunInfo = "latest", *, validate: bool = True, progress: ProgressCallback | None = None
     ) -> RunReport:
-        """Return a report about a run to file: `store.report("latest").save("report.html")`.
+        """Return a report about a run: `store.report("latest").save("report.html")`.
 
         It also says what is not known. `validate=False` leaves out the validation, which takes most of the time.
         """
@@ -594,11 +596,26 @@ class Store:
         info = run_id if isinstance(run_id, RunInfo) else self.run(run_id)
         return report_of_run(self, info, self.validate(info.id, progress=progress) if validate else None)
 
-    def export(self, run_id: str | None, file: IO[bytes], fmt: str = "ttl") -> int:
-        """Write a run, or all (None), as RDF to a binary file and return the number of triples."""
+    def export(self, run_id: str | None, file: str | os.PathLike[str] | IO[bytes], fmt: str | None = None) -> int:
+        """Write a run, or all (None), as RDF to a path or an open binary file; return the number of triples.
+
+        The format is by default that of the extension of a path, and Turtle for an open file.
+        """
         from provml.store import export
 
+        if not isinstance(file, (str, os.PathLike)):
+            fmt = fmt or "ttl"
+            export.check_format(fmt)
+            return self._export(run_id, file, fmt)
+        fmt = fmt or export.format_of(file)
         export.check_format(fmt)
+        with atomic_write(Path(file)) as output:
+            return self._export(run_id, output, fmt)
+
+    def _export(self, run_id: str | None, file: IO[bytes], fmt: str) -> int:
+        """Write to a file; a damaged index is healed and exported again, unless a part is written already."""
+        from provml.store import export
+
         index, output = self._index, export.Output(file)
         try:
             return export.write(self.graph(run_id), output, fmt)
