@@ -132,6 +132,7 @@ def questions_about(store: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     questions |= {f"h{number}": (f"h{number}", {**MODEL, **run}) for number in range(1, 7)}
     questions |= {"b1": ("b1", {"start": first}), "b2": ("b2", {"start": dataset})}
     questions |= {"b3": ("b3", {"model": first}), "b5": ("b5", {"dataset": dataset}), "b10": ("b10", {})}
+    questions |= {"l7 high": ("l7", {**ALL_WORKFLOWS, "measure": "accuracy"}), "b12": ("b12", {})}
     return questions
 
 
@@ -171,7 +172,7 @@ def questions_about_many_runs(runs: int) -> dict[str, tuple[str, dict[str, Any]]
     questions |= {f"h{index}": (f"h{index}", {**model, "run": run}) for index in range(1, 7)}
     questions |= {"l1": ("l1", produced), "l2": ("l2", produced), "b3": ("b3", produced)}
     questions |= {name: (name, {"from": 100, "to": 220}) for name in ("l5", "l6", "l7")}
-    questions |= {name: (name, {}) for name in ("b8", "b9", "b10")}
+    questions |= {name: (name, {}) for name in ("b8", "b9", "b10", "b12")}
     return questions
 
 
