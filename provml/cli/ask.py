@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from provml.cli.messages import echo_message
 from provml.cli.options import complete_run, home_option, open_store
 from provml.cli.output import DEFAULT_TIMEOUT_SECONDS, limit_options, output_options, print_note, write_answer
 from provml.errors import PlotError
@@ -31,7 +32,7 @@ class Questions(click.Group):
             home = ctx.params.get("home") or ctx.meta.get("provml.home") or default_home()
             catalog = ctx.meta["provml.catalog"] = Catalog(user_folders(Path(home)))
             for error in catalog.errors.values() if not ctx.resilient_parsing else ():
-                click.echo(f"provml: skipped a question file: {error}", err=True)
+                echo_message(f"skipped a question file: {error}")
         return catalog
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from provml.cli.messages import echo_message
 from provml.errors import ProvmlError
 
 
@@ -23,12 +24,12 @@ class CommandGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ProvmlError as error:
-            click.echo(f"provml: {error}", err=True)
+            echo_message(str(error))
             ctx.exit(error.exit_code)
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise
             file = f"{error.filename}: " if error.filename else ""
             reason = (error.strerror or str(error)).lower()
-            click.echo(f"provml: {file}{reason}. Check the path and its permissions.", err=True)
+            echo_message(f"{file}{reason}. Check the path and its permissions.")
             ctx.exit(2)

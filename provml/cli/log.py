@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from provml.cli.messages import echo_message
 from provml.cli.options import format_option, home_option, require_home, run_argument
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Log:
             reported = self._reported_problems.get(journal.path, 0)
             for number, reason in journal.problems[reported:]:
                 place = f"{journal.path}:{number}: skipped a corrupted line" if number else f"{journal.path}: skipped"
-                click.echo(f"provml: {place}: {reason}", err=True)
+                echo_message(f"{place}: {reason}")
             self._reported_problems[journal.path] = len(journal.problems)
 
     def show_hint(self, text: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from provml.cli.messages import echo_message
 from provml.errors import plural
 from provml.paths import default_home
 
@@ -79,7 +80,7 @@ def open_store(home: Path | None) -> Iterator[Store]:
         problems = store.problems
         if problems:
             lines = plural(len(problems), "journal line")
-            click.echo(f"provml: {lines} could not be indexed. Run `provml verify` for details.", err=True)
+            echo_message(f"{lines} could not be indexed. Run `provml verify` for details.")
         yield store
 
 

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from provml.cli.messages import echo_message
 from provml.cli.options import Command
 from provml.errors import plural
 
@@ -97,7 +98,7 @@ def write_answer(answer: Answer | bool, fmt: str | None, output: Path | None = N
 def print_note(note: str) -> None:
     """Print the note of an answer, if it has one."""
     if note:
-        click.echo(f"provml: {note}", err=True)
+        echo_message(note)
 
 
 def stream_format(fmt: str | None, output: Path | None, plot: bool) -> str | None:

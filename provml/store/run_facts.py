@@ -39,8 +39,11 @@ FACTS = """SELECT DISTINCT ?property ?value WHERE {
   UNION { $run provml:addressedTask/prov:value ?value . BIND("task" AS ?property) }
 } ORDER BY ?property ?value"""
 SEEDS = """SELECT DISTINCT ?name ?value WHERE {
-  $run prov:used ?seed . ?seed prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
-} ORDER BY ?name"""
+  { $run prov:used ?seed }
+  UNION { ?at provlake:wasMemberOfWorkflowExecution $run ; prov:used ?seed . BIND(true AS ?is_setting) }
+  ?seed prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
+  FILTER(!BOUND(?is_setting) || REGEX(?name, "(^|_)(seed|random_state)$", "i"))
+} ORDER BY ?name ?value"""
 DATA_NAMES = """SELECT DISTINCT ?data ?name WHERE {
   ?at provlake:wasMemberOfWorkflowExecution $run ; prov:used ?data .
   ?data a provlake:DataReference ; provlake:wasDerivedFromAttribute/rdfs:label ?name .

@@ -198,6 +198,18 @@ def test_what_is_not_known_is_said(store: Store, complete: RunReport):
     assert not any("evaluation" in text or "data" in text for text in complete.unknown)
 
 
+def test_the_seed_of_a_stage_is_a_known_seed(tmp_path: Path):
+    with provml.record("flowers", home=tmp_path, model="net", strict=True) as run:
+        with run.split("split", using=run.dataset(b"all", name="all.csv"), seed=42) as split:
+            train = split.produced(b"train", name="train.csv")
+        with run.training(using=train, learning_rate=0.1, dropout_random_state=7):
+            pass
+    with provml.open(tmp_path) as store:
+        report = store.report("latest", validate=False)
+    assert not any("seeds" in text for text in report.unknown)
+    assert "seed 42" in report.to_markdown()
+
+
 def test_a_report_without_validation_says_so(store: Store):
     report = store.report("bare", validate=False)
     assert ("unknown", "The record was not validated.") in findings(report)
