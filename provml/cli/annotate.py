@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from provml.cli.messages import echo_message
 from provml.cli.options import Command, home_option, require_home, run_argument
+from provml.cli.terminal import echo_message
 
 
 def by_option(command: Command) -> Command:

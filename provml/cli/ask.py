@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provml.cli.messages import echo_message
 from provml.cli.options import complete_run, home_option, open_store
 from provml.cli.output import DEFAULT_TIMEOUT_SECONDS, limit_options, output_options, print_note, write_answer
+from provml.cli.terminal import echo_message
 from provml.errors import PlotError
 from provml.paths import default_home
 

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from provml.cli.messages import echo_message
+from provml.cli.terminal import echo_message
 from provml.errors import ProvmlError
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from provml.cli.messages import echo_message
+from provml.cli.terminal import echo_message, terminal_width
 from provml.errors import plural
 from provml.paths import default_home
 
@@ -116,4 +116,4 @@ def print_answer(answer: Answer, fmt: str, empty: str = "") -> None:
     elif empty and not answer.rows:
         click.echo(empty)
     else:
-        click.echo(str(answer))
+        click.echo(answer.to_text(terminal_width()))

@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from provml.cli.messages import echo_message
 from provml.cli.options import Command
+from provml.cli.terminal import echo_message, terminal_width
 from provml.errors import plural
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def write_answer(answer: Answer | bool, fmt: str | None, output: Path | None = N
         content = render_chart(answer, to_file).encode()
     else:
         fmt = fmt or FORMAT_BY_EXTENSION.get(extension, "table")
-        content = format_answer(answer, fmt).encode()
+        content = format_answer(answer, fmt, None if to_file else terminal_width()).encode()
     if output is not None and to_file:
         with atomic_write(output) as file:
             file.write(content)
@@ -147,8 +147,8 @@ def _describe(answer: Answer | bool, extension: str) -> str:
     return "the answer" if isinstance(answer, bool) else plural(len(answer), "row")
 
 
-def format_answer(answer: Answer | bool, fmt: str) -> str:
-    """Return an answer as text in a format, with a final newline."""
+def format_answer(answer: Answer | bool, fmt: str, width: int | None = None) -> str:
+    """Return an answer as text in a format, with a final newline; a table fits the width."""
     from provml.answers.formats import boolean_as_sparql
 
     kind, _, sparql = fmt.partition("-")
@@ -164,7 +164,7 @@ def format_answer(answer: Answer | bool, fmt: str) -> str:
         return answer.to_json() + "\n"
     if kind in ("csv", "tsv"):
         return answer.to_csv() if kind == "csv" else answer.to_tsv()
-    return f"{answer}\n" if answer.rows else "No rows.\n"
+    return f"{answer.to_text(width)}\n" if answer.rows else "No rows.\n"
 
 
 def render_chart(answer: Answer, to_file: bool = False) -> str:

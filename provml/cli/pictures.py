@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provml.cli.messages import echo_message
 from provml.cli.options import Command, complete_run, home_option, open_store, run_argument
 from provml.cli.output import MAX_CHART_COLUMNS, atomic_write, can_encode
+from provml.cli.terminal import echo_message
 from provml.errors import plural
 
 if TYPE_CHECKING:
