@@ -18,6 +18,8 @@ MAX_CELL_WIDTH = 100
 """Characters that a cell of a table shows; JSON and CSV have all."""
 MAX_WRAPPED_LENGTH = 400
 """Characters that a cell shows in several lines."""
+GENERATED_TIME = re.compile(r"(?<=^run/)\d{8}-\d{6}-(?=[0-9a-f]{6}(/|$))")
+"""The time in the id of a run, which a narrow table leaves out. Commands find a run by the rest of its id, too."""
 MIN_CELL_WIDTH = 12
 """The least width to which a column of texts is narrowed."""
 
@@ -47,7 +49,10 @@ def text_table(columns: Sequence[str], rows: Sequence[Row], more: int = 0, width
         [single_line(name) for name in columns],
         *([format_cell(value, limit) for value in row] for row in rows),
     ]
-    natural = [max(display_width(row[index]) for row in (head, *body)) for index in range(len(columns))]
+    natural = _widths(head, body)
+    if width is not None and _total(natural) > width:
+        body = [[GENERATED_TIME.sub("", text) if text.startswith("run/") else text for text in row] for row in body]
+        natural = _widths(head, body)
     numeric = [is_numeric([row[index] for row in rows]) for index in range(len(natural))]
     widths = natural if width is None else _fit(natural, numeric, width)
     if widths is None:
@@ -58,13 +63,20 @@ def text_table(columns: Sequence[str], rows: Sequence[Row], more: int = 0, width
     return "\n".join([*lines, _more(more)] if more else lines)
 
 
+def _widths(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[int]:
+    return [max(display_width(row[index]) for row in (head, *body)) for index in range(len(head))]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
 def _fit(natural: Sequence[int], numeric: Sequence[bool], width: int) -> list[int] | None:
     """Return widths of columns that fit, where only texts are narrowed; None if they would be too narrow to read."""
-    room = width - 2 * (len(natural) - 1)
     cap = max(natural, default=0)
     while True:
         widths = [size if is_number else min(size, cap) for size, is_number in zip(natural, numeric, strict=True)]
-        if sum(widths) <= room:
+        if _total(widths) <= width:
             return widths
         cap -= 1
         if cap < MIN_CELL_WIDTH:
@@ -95,7 +107,7 @@ def _records(head: Sequence[str], body: Sequence[Sequence[str]], width: int) -> 
         for name, text in zip(head, row, strict=True):
             label = name + " " * (indent - display_width(name))
             for part in wrap_text(text, room) if text else ():
-                lines.append(f"{label}  {part}")
+                lines.append(f"{label}  {part}".rstrip())
                 label = " " * indent
     return lines
 
