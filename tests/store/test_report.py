@@ -226,7 +226,7 @@ def test_name_tags_notes_parent_and_artifacts_are_in_the_report(tmp_path: Path):
         report, parent = store.report("part", validate=False), store.report("all", validate=False)
     (facts,) = [block for block in report.document.sections[0].blocks if isinstance(block, Facts)]
     shown = dict(facts.pairs)
-    assert (shown["name"], shown["experiment"], shown["part of"]) == ("first fold", "fold", "run all")
+    assert (shown["name"], shown["experiment"], shown["part of"]) == ("first fold", "sweep", "run all")
     assert shown["tags"] == "baseline, good"
     assert [row[1:] for row in table(report, "Notes").rows] == [("alice", "the loss stalls | after <b>5</b> epochs")]
     assert [row[:2] for row in table(report, "Artifacts").rows] == [("hello.txt", "5 B")]
