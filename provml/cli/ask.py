@@ -98,8 +98,11 @@ class Question(click.Command):
             if (value := options[key]) is not None and value != ()
         }
         if chosen.plot and self.query.plot is None:
-            curves = ", ".join(name for name in self.catalog if self.catalog[name].plot is not None)
-            raise PlotError(f"{self.query.name} has no curve", f"Questions with a curve: {curves}.")
+            from provml.store.name_lookup import suggest
+
+            curves = [name for name in self.catalog if self.catalog[name].plot is not None]
+            advice = f"Questions with a curve: {suggest(self.query.name, curves)}."
+            raise PlotError(f"{self.query.name} has no curve", advice)
         needs_store = any(
             param.type == "iri" or param.name_kind == "content" for param in map(self.query.params.get, values) if param
         ) or any(param.required and name not in values for name, param in self.query.params.items())
@@ -107,12 +110,14 @@ class Question(click.Command):
             click.echo(self.query.bind(values), nl=False)
             return
         from provml.store import questions  # takes the parsed question, so the store does not read the catalog again
+        from provml.store.healing import healing
 
         with open_store(chosen.home) as store:
             if chosen.show:
-                click.echo(questions.bind(store, self.query, values), nl=False)
+                click.echo(healing(store, lambda: questions.bind(store, self.query, values)), nl=False)
                 return
-            answer = questions.ask(store, self.query, values, chosen.timeout or None, service=chosen.allow_service)
+            timeout, service = chosen.timeout or None, chosen.allow_service
+            answer = healing(store, lambda: questions.ask(store, self.query, values, timeout, service=service))
         write_answer(answer, chosen.fmt, chosen.output, chosen.plot)
         print_note(answer.note)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO, Any
 
 import pyoxigraph as ox
@@ -38,7 +40,31 @@ def check_format(fmt: str) -> None:
         raise FileFormatError(f"unknown format {fmt!r}", f"Use one of {', '.join(FORMATS)}.", file="export")
 
 
-def write(graph: ox.Store, file: IO[bytes], fmt: str) -> int:
+def format_of(path: str | os.PathLike[str]) -> str:
+    """Return the format that the extension of a path selects; raise an error for an unknown one."""
+    extension = Path(path).suffix.removeprefix(".").lower()
+    if extension not in FORMATS:
+        extensions = ", ".join(f".{fmt}" for fmt in FORMATS)
+        reason = f"unknown extension '.{extension}'" if extension else "no file extension"
+        raise FileFormatError(reason, f"Use one of {extensions}, or pass the format.", file=str(path))
+    return extension
+
+
+class Output(io.RawIOBase):
+    """A binary file that knows whether something has been written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.has_begun = False
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        self.has_begun = True
+        self.file.write(bytes(data))
+        return len(data)
+
+
+def write(graph: ox.Store, file: Output, fmt: str) -> int:
     """Write a graph to a binary file and return the number of triples. The ontologies are left out.
 
     RDF/XML cannot hold control characters: each becomes U+FFFD, and a warning is logged. Other formats are exact.
@@ -63,7 +89,7 @@ def write(graph: ox.Store, file: IO[bytes], fmt: str) -> int:
 class _XmlFile(io.RawIOBase):
     """A file that escapes carriage returns, which the engine writes bare and which XML parsers read as newlines."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: Output) -> None:
         self.file = file
 
     def write(self, data: Any) -> int:

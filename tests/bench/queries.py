@@ -8,7 +8,8 @@ warms the caches and is not counted; the figures are the median wall and CPU tim
 l5, l6 and l7 ask for the slices of one of the eight workflows, with `all` for those of all workflows; `l7 high` is all
 with a measure that is better high. The limit is DuckDB on flat tables of the same data in memory. The naive queries are
 those of the paper: they aggregate batches, while the catalog reads the aggregates that were recorded at the end of an
-epoch. `growth` compares with the previous scale. `--runs` adds a number of small runs; a twentieth of them have the same model. Nothing is asserted.
+epoch. `growth` compares with the previous scale. `--runs` adds a number of small runs; a twentieth of them have the
+same model. Nothing is asserted.
 """
 
 from __future__ import annotations

@@ -465,7 +465,7 @@ def test_a_corrupt_index_is_rebuilt_automatically(home: Path, wreck: str):
     elif wreck == "made":
         saved = checkpoint.read(index / "progress")
         saved.fingerprint = "0.0.1 of old"
-        (index / "progress").write_bytes(checkpoint.encode(saved))
+        checkpoint.write(index / "progress", checkpoint.encode(saved))
     else:
         for path in (index / "store").glob("*.sst"):
             path.unlink()
@@ -525,7 +525,9 @@ def test_several_runs_are_removed_together_or_not_at_all(home: Path, monkeypatch
             assert len(store.runs()) == 4
         recreated = []
         recreate = Index.recreate
-        monkeypatch.setattr(Index, "recreate", lambda index: recreated.append(index) or recreate(index))
+        monkeypatch.setattr(
+            Index, "recreate", lambda index, *damage: recreated.append(index) or recreate(index, *damage)
+        )
         assert [info.id for info in store.remove_all(["c", "a", "a"])] == ["c", "a"]
         assert {info.id for info in store.runs()} == {"b", "live"}
         assert len(recreated) == 1
@@ -862,7 +864,7 @@ def test_a_pending_compaction_is_done_by_the_next_process(home: Path, monkeypatc
     limits = IndexLimits(transaction_bytes=1000, compact_min_bytes=0)
 
     def needs_compaction() -> bool:
-        return checkpoint.decode((home / "index" / "progress").read_bytes()).needs_compaction
+        return checkpoint.read(home / "index" / "progress").needs_compaction
 
     with monkeypatch.context() as ending:
         ending.setattr(RunStatusWriter, "update", lambda *args: sys.exit("the end"))
@@ -1212,3 +1214,21 @@ def test_the_end_of_a_run_is_written_once(home: Path):
         assert len(store.query(ended)) == 1
         store.rebuild()
         assert len(store.query(ended)) == 1
+
+
+@pytest.mark.parametrize("extension", ["ttl", "NT", "jsonld"])
+def test_an_export_to_a_path_has_the_format_of_its_extension(tmp_path: Path, extension: str):
+    with provml.record("r", home=tmp_path / "home"):
+        pass
+    file, expected = tmp_path / f"run.{extension}", io.BytesIO()
+    with provml.open(tmp_path / "home") as store:
+        assert store.export("latest", file) == store.export("latest", expected, extension.lower())
+        assert file.read_bytes() == expected.getvalue()
+        with pytest.raises(FileFormatError, match=r"x\.foo: unknown extension '\.foo'\. Use one of \.nt, \.nq"):
+            store.export("latest", "x.foo")
+        assert store.export("latest", tmp_path / "x.foo", "nt") > 0
+
+
+def test_an_unknown_setting_of_a_validation_is_reported_with_the_name_of_the_method(tmp_path: Path):
+    with provml.open(tmp_path / "home", create=True) as store, pytest.raises(TypeError, match=r"Store\.validate\(\)"):
+        store.validate(shaeps="mine.ttl")  # type: ignore[call-arg]
