@@ -9,6 +9,7 @@ from pathlib import Path
 
 from provml.answers import Answer
 from provml.store import RunInfo, Store
+from provml.store.healing import heals
 from provml.store.run_table import RunTable, load_table
 
 
@@ -50,6 +51,7 @@ class ServedStore(Store):
                 self._shared_runs = position, super().runs()
             return self._shared_runs[1]
 
+    @heals
     def table(
         self,
         where: str | None = None,

@@ -7,11 +7,12 @@ Both servers have the same runs, with three hyperparameters and a loss of ten ep
 clients on connections that stay open. Figures are answers per second of the server's CPU time, with its children. The
 speed of the machine varies, so compare them within one run only.
 
-search: the runs with a loss below a bound, which is another one in each request; search again: one of 50 bounds, so that
-provml can answer from its cache, as it does until something is recorded. log: ten metrics of a run, by MLflow's
-protocol, which provml answers too. query: the 20 runs with the least loss, in SPARQL; MLflow has no query language, so
-its row is a search with that order. `--hold` lets readers ask for the table, a run, its events and a query once a second each, while recorders
-log metrics, and prints errors, the slowest answers and the memory of the server. Nothing is asserted.
+search: the runs with a loss below a bound, which is another one in each request; search again: one of 50 bounds, so
+that provml can answer from its cache, as it does until something is recorded. log: ten metrics of a run, by MLflow's
+protocol, which provml answers too. query: the 20 runs with the least loss, in SPARQL; MLflow has no query language,
+so its row is a search with that order. `--hold` lets readers ask for the table, a run, its events and a query once a
+second each, while recorders log metrics, and prints errors, the slowest answers and the memory of the server. Nothing
+is asserted.
 """
 
 from __future__ import annotations
