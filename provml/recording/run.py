@@ -22,7 +22,7 @@ from provml.errors import plural
 from provml.journal import events, process
 from provml.journal.annotations import AnnotationFile, Kind, annotate
 from provml.journal.events import MAIN_WRITER, RANK_PREFIX
-from provml.journal.run_files import HasId
+from provml.journal.run_files import RUN_ID, HasId
 from provml.paths import absolute, default_home
 from provml.recording import environment, ids, inherit
 from provml.recording.child_runs import find_parent, shorten_name, slugify
@@ -366,7 +366,7 @@ def _check_settings(detail: str, every: Any, run: str | None) -> None:
         raise ValueError(f"detail must be 'epoch' or 'batch', not {detail!r}.")
     if not isinstance(every, Real) or every < 1 or every % 1 != 0:
         raise ValueError(f"every must be a whole number of at least 1, not {every!r}.")
-    if run is not None and not inherit.RUN_ID.fullmatch(run):
+    if run is not None and not RUN_ID.fullmatch(run):
         raise ValueError(f"A run id consists of letters, digits, '-', '_' and '.', unlike {run!r}.")
 
 
