@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 from collections.abc import Mapping
+from email.message import Message
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -30,7 +31,7 @@ class Response(NamedTuple):
     """An answer of a service."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Message
     body: bytes
 
     def reason(self) -> str:
@@ -109,7 +110,7 @@ class Connection:
             raise ServiceError(self.url, response.reason(), status=response.status)
         return response
 
-    def download(self, path: str, file: IO[bytes], headers: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    def download(self, path: str, file: IO[bytes], headers: Mapping[str, str] | None = None) -> Message:
         """Write an answer to a file, piece by piece, and return its headers; raise ServiceError if it is refused."""
         response = self._send("GET", path, None, headers or {})
         try:

@@ -25,7 +25,6 @@ from provml.journal.reader import read_end, read_header
 from provml.journal.run_files import journals_of_run
 from provml.remote.connection import Connection, Response
 
-STATE_FILE = "shipping.json"
 ARTIFACT_PREFIX = b'{"e":"artifact"'
 STATUS_SECONDS = 2.0
 """Interval at which the process of another writer is looked up."""
@@ -46,15 +45,15 @@ class ShippingState(msgspec.Struct):
 def read_state(folder: Path) -> ShippingState | None:
     """Return where a run is shipped to, and how far; None if it stays here."""
     try:
-        return msgspec.json.decode((folder / STATE_FILE).read_bytes(), type=ShippingState)
+        return msgspec.json.decode((folder / wire.STATE_FILE).read_bytes(), type=ShippingState)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
 def write_state(folder: Path, state: ShippingState) -> None:
     """Write the state of a run, all of it or nothing; a full disk is no error, because the service knows the rest."""
-    path = folder / STATE_FILE
-    part = path.with_name(f".{STATE_FILE}-{os.getpid()}.part")
+    path = folder / wire.STATE_FILE
+    part = path.with_name(f".{wire.STATE_FILE}-{os.getpid()}.part")
     with contextlib.suppress(OSError):
         try:
             part.write_bytes(msgspec.json.encode(state))
@@ -275,7 +274,7 @@ class ContentShipment:
         if response.status >= 400:
             raise ServiceError(connection.url, f"{target}: {response.reason()}", status=response.status)
         self.offset += len(piece)
-        return is_last
+        return is_last or response.headers.get(wire.COMPLETE) == "?1"
 
 
 class RunShipment:
@@ -326,8 +325,15 @@ class RunShipment:
         return sent
 
     def _has_all(self) -> bool:
-        files = self._files.values()
-        return all(file.is_complete for file in files) and all(item is None for item in self._contents.values())
+        return all(file.is_complete for file in self._files.values()) and self._has_contents()
+
+    def _has_contents(self) -> bool:
+        return all(item is None for item in self._contents.values())
+
+    def has_arrived(self, name: str) -> bool:
+        """Return whether the service has a file up to its end, and all artifacts."""
+        file = self._files.get(name)
+        return file is not None and file.is_complete and self._has_contents()
 
     def _find_files(self) -> list[FileShipment]:
         names = [path.name for path in journals_of_run(self.folder)]

@@ -6,7 +6,6 @@ the others wait for its lock. Nothing here is called by the thread of the traini
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import os
@@ -95,6 +94,7 @@ class Shipper:
         self._shipments: dict[Path, RunShipment] = {}
         self._flushed: set[Path] = set()
         """Runs that have ended here, and are sent without delay."""
+        self._complete: set[Path] = set()
         self._stopped = False
         self._attempts = 0
         """Number of rounds that are over."""
@@ -111,20 +111,23 @@ class Shipper:
         with self._changed:
             self._folders.add(folder)
 
-    def finish(self, folder: Path) -> bool:
-        """Wait until the service has all of a run, at most for `wait_seconds`, and not if the service is away."""
+    def finish(self, folder: Path, name: str) -> bool:
+        """Wait until the service has a journal and all artifacts, at most for `wait_seconds`.
+
+        It does not wait for a service that is away. Return whether the service has them.
+        """
         deadline = time.monotonic() + self.destination.wait_seconds
         with self._changed:
             self._flushed.add(folder)
             started = self._attempts
             self._wake.set()
-            while not (is_complete := self._is_complete(folder)):
+            while not (has_arrived := self._has_arrived(folder, name)):
                 rest = deadline - time.monotonic()
                 if rest <= 0 or (self._failures and self._attempts > started + 1) or not self._thread.is_alive():
                     break
                 self._changed.wait(min(rest, POLL_SECONDS))
             self._folders.discard(folder)
-        return is_complete
+        return has_arrived
 
     def stop(self) -> None:
         """End the thread; it is not waited for longer than a moment."""
@@ -137,12 +140,15 @@ class Shipper:
         """True if this process records nothing for the destination any more."""
         return not self._folders
 
-    def _is_complete(self, folder: Path) -> bool:
+    def _has_arrived(self, folder: Path, name: str) -> bool:
         shipment = self._shipments.get(folder)
         if shipment is not None:
-            return shipment.is_complete
+            return shipment.has_arrived(name)
+        if folder in self._complete:
+            return True
         state = read_state(folder)  # another process ships it
-        return state is not None and state.is_complete
+        size = (folder / name).stat().st_size if state is not None else 0
+        return state is not None and not state.contents and 0 < size <= state.sent.get(name, 0)
 
     # ---- the thread
 
@@ -166,9 +172,9 @@ class Shipper:
             if not self._acquire_lock():
                 return SCAN_SECONDS / 5
             self._scan()
-            has_sent = any([self._ship(shipment) for shipment in list(self._shipments.values())])
+            sent = [self._ship(shipment) for shipment in list(self._shipments.values())]
             self._failures = 0
-            return 0.0 if has_sent and self._flushed else POLL_SECONDS
+            return 0.0 if any(sent) and self._flushed else POLL_SECONDS
         except ServiceError as error:
             failure: Exception = error
         except Exception as error:  # never ends the thread: the disk may be full, a run may be removed
@@ -177,15 +183,16 @@ class Shipper:
         if self._failures == 1:
             text = "provml: shipping to %s failed (%s). It is tried again; `provml status` shows what is missing there."
             logging.getLogger("provml").warning(text, self.destination.address.url, failure)
-        delay = min(FIRST_RETRY_SECONDS * 2 ** min(self._failures - 1, 10), MAX_RETRY_SECONDS)
+        delay = min(FIRST_RETRY_SECONDS * (1 << min(self._failures - 1, 10)), MAX_RETRY_SECONDS)
         return delay * random.uniform(0.5, 1.0)  # many trainings must not come back at the same moment
 
     def _ship(self, shipment: RunShipment) -> bool:
         flush = shipment.folder in self._flushed
         has_sent = shipment.ship(self._connection, self.destination.batching, flush=flush)
         if shipment.is_complete and shipment.folder not in self._folders:
-            del self._shipments[shipment.folder]
             with self._changed:
+                self._complete.add(shipment.folder)
+                del self._shipments[shipment.folder]
                 self._flushed.discard(shipment.folder)
         return has_sent
 
@@ -193,6 +200,7 @@ class Shipper:
         """Find the runs of this process, and now and then those of others that are not complete."""
         for folder in list(self._folders):
             if folder not in self._shipments:
+                self._complete.discard(folder)
                 self._shipments[folder] = RunShipment(self.home, folder, self.destination.address.url)
         if time.monotonic() < self._next_scan:
             return
@@ -230,9 +238,9 @@ class _Registry:
 _registry = _Registry()
 
 
-def attach(home: Path, folder: Path, destination: Destination) -> None:
+def attach(folder: Path, destination: Destination) -> None:
     """Ship a run of this process from now on. It returns at once."""
-    url = destination.address.url
+    home, url = folder.parent.parent, destination.address.url
     if read_state(folder) is None:
         write_state(folder, ShippingState(url))
     if not destination.is_online:
@@ -248,24 +256,29 @@ def attach(home: Path, folder: Path, destination: Destination) -> None:
         shipper.add(folder)
 
 
-def detach(home: Path, folder: Path, destination: Destination) -> None:
-    """Give the service a moment to get the end of a run; say how to send the rest."""
-    url = destination.address.url
+def detach(journal: Path, destination: Destination) -> None:
+    """Give the service a moment to get the end of a journal; say how to send the rest."""
+    folder = journal.parent
+    key = folder.parent.parent, destination.address.url
     with _registry.lock:
-        shipper = _registry.shippers.get((home, url))
-    is_complete = shipper.finish(folder) if shipper is not None else False
+        shipper = _registry.shippers.get(key)
+    has_arrived = shipper.finish(folder, journal.name) if shipper is not None else False
     with _registry.lock:
-        if shipper is not None and shipper.is_idle and _registry.shippers.pop((home, url), None) is not None:
+        if shipper is not None and shipper.is_idle and _registry.shippers.pop(key, None) is not None:
             shipper.stop()
-    if is_complete and destination.is_temporary:
-        with contextlib.suppress(OSError):
-            shutil.rmtree(folder)
-    elif not is_complete and destination.is_online:
-        _warn(home, folder, url)
+    if not has_arrived and destination.is_online:
+        _warn(folder, destination.address.url)
 
 
-def _warn(home: Path, folder: Path, url: str) -> None:
+def remove_if_complete(folder: Path) -> None:
+    """Remove a run from a home in memory, if the service has all of it."""
     state = read_state(folder)
+    if state is not None and state.is_complete and not unsent_bytes(folder, state):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _warn(folder: Path, url: str) -> None:
+    home, state = folder.parent.parent, read_state(folder)
     reason = f" ({state.error})" if state is not None and state.error else ""
     size = unsent_bytes(folder, state) if state is not None else 0
     text = "provml: %s bytes of run %s are not at %s yet%s. They are safe here; send them with `provml ship %s %s`."
