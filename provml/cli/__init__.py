@@ -15,6 +15,7 @@ maintenance  verify, rebuild, gc
 validate     validate
 pictures     plot, lineage, report
 importing    import
+shipping     ship
 compile      compile, ontology
 demo         demo
 
@@ -42,6 +43,7 @@ from provml.cli import (
     pictures,
     query,
     runs,
+    shipping,
     validate,
 )
 from provml.cli import compile as compile_command
@@ -65,6 +67,7 @@ for module in (
     query,
     validate,
     importing,
+    shipping,
     maintenance,
     compile_command,
     demo,

@@ -153,8 +153,29 @@ def _facts(state: RunStatus, fmt: str) -> dict[str, Any]:
         **({"seconds": seconds} if fmt != "table" else {"duration": format_duration(seconds)}),
         "events": state.events,
         **error_facts(state.errors, fmt),
+        **_shipping_facts(state.tail.folder, fmt),
         "validated": _validation_summary(state.tail.folder),
         "corrupted": state.corrupted if fmt != "table" else state.corrupted or None,
+    }
+
+
+def _shipping_facts(folder: Path, fmt: str) -> dict[str, Any]:
+    """Return where a run is shipped to, and what has not arrived there; empty if it stays here."""
+    from provml.journal.shipping import read_state, unsent_bytes
+
+    state = read_state(folder)
+    if state is None:
+        return {}
+    size = unsent_bytes(folder, state)
+    if fmt != "table":
+        missing = {"unshipped_bytes": size, "unshipped_artifacts": len(state.contents)}
+        return {"shipped_to": state.url, **missing, "shipping_error": state.error}
+    parts = [format_size(size)] if size else []
+    parts += [plural(len(state.contents), "artifact")] if state.contents else []
+    return {
+        "shipped to": state.url,
+        "not shipped": " and ".join(parts) or "nothing",
+        "shipping error": state.error,
     }
 
 

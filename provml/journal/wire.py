@@ -13,9 +13,6 @@ from pathlib import Path
 from provml.journal.batch_buffer import buffer_path
 from provml.journal.reader import JournalReader, read_lines
 
-STATE_FILE = "shipping.json"
-"""File in the folder of a run that says where the run is shipped to, and how far it has come."""
-
 MEDIA_TYPE = "application/x-ndjson"
 OFFSET = "Upload-Offset"
 """Offset of the body in the file; in an answer, the length of the receiver's copy."""

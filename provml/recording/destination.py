@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provml.journal import wire
+from provml.journal.shipping import STATE_FILE, read_state
 from provml.paths import absolute, default_home, service_url
 from provml.recording.settings import ShippingSettings
 
@@ -66,15 +66,14 @@ def _check(settings: dict[str, Any]) -> None:
 
 def joined_destination(folder: Path) -> Destination | None:
     """Return where the run that a process joins is shipped to; None if it stays here."""
-    if not (folder / wire.STATE_FILE).exists():
+    state = read_state(folder) if (folder / STATE_FILE).exists() else None
+    if state is None:
         return None
     from provml.errors import ServiceError
     from provml.remote.connection import parse_address
-    from provml.remote.shipment import read_state
     from provml.remote.shipper import Destination
 
-    state = read_state(folder)
     try:
-        return Destination(parse_address(state.url)) if state is not None else None
+        return Destination(parse_address(state.url))
     except ServiceError:
         return None

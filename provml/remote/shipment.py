@@ -1,14 +1,12 @@
 """One run on its way to a service: its journals, annotations and artifacts, each from where the service has it.
 
-The length of the service's copy is the truth. `shipping.json` in the folder of the run only says, for `provml status`
-and the next shipper, where the run goes and how far it has come.
+The length of the service's copy is the truth.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gzip
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,60 +21,14 @@ from provml.journal.artifacts import ArtifactFiles
 from provml.journal.process import HEARTBEAT_SECONDS
 from provml.journal.reader import read_end, read_header
 from provml.journal.run_files import journals_of_run
+from provml.journal.shipping import ShippingState, read_state, write_state
 from provml.remote.connection import Connection, Response
 
+REFUSES_ALL = (0, 401, 408, 429, 500, 502, 503, 504, 507)
+"""Statuses of a refusal that is not about one file: no answer, the wrong token, a service that is busy or full."""
 ARTIFACT_PREFIX = b'{"e":"artifact"'
 STATUS_SECONDS = 2.0
 """Interval at which the process of another writer is looked up."""
-
-
-class ShippingState(msgspec.Struct):
-    """Where a run goes, the bytes that have arrived of each file, and why not all of them have."""
-
-    url: str
-    sent: dict[str, int] = {}
-    contents: list[str] = []
-    """Artifacts that are still to be sent."""
-    is_complete: bool = msgspec.field(default=False, name="complete")
-    error: str = ""
-    time: float = 0.0
-
-
-def read_state(folder: Path) -> ShippingState | None:
-    """Return where a run is shipped to, and how far; None if it stays here."""
-    try:
-        return msgspec.json.decode((folder / wire.STATE_FILE).read_bytes(), type=ShippingState)
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
-def write_state(folder: Path, state: ShippingState) -> None:
-    """Write the state of a run, all of it or nothing; a full disk is no error, because the service knows the rest."""
-    path = folder / wire.STATE_FILE
-    part = path.with_name(f".{wire.STATE_FILE}-{os.getpid()}.part")
-    with contextlib.suppress(OSError):
-        try:
-            part.write_bytes(msgspec.json.encode(state))
-            part.replace(path)
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
-
-
-def unsent_bytes(folder: Path, state: ShippingState) -> int:
-    """Return the bytes of a run's journals and annotations that have not arrived yet."""
-    names = [path.name for path in journals_of_run(folder)]
-    names += [f"{ANNOTATIONS}/{name}" for name in file_sizes(folder)]
-    return sum(max(_written_bytes(folder / name) - state.sent.get(name, 0), 0) for name in names)
-
-
-def _written_bytes(path: Path) -> int:
-    """Return the bytes of a file without the space that is only allocated."""
-    size = 0
-    with contextlib.suppress(OSError):
-        while chunk := wire.read_chunk(path, size):
-            size += len(chunk)
-    return size
 
 
 class Batching(msgspec.Struct, frozen=True):
@@ -305,7 +257,7 @@ class RunShipment:
                     self._files.pop(file.name, None)
                     continue
                 except ServiceError as error:
-                    if error.status in (0, 401, 403, 503, 507):  # the others would fail as well
+                    if error.status in REFUSES_ALL:
                         raise
                     errors.append(error)
                     continue

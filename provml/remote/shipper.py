@@ -1,4 +1,4 @@
-"""Ship the runs of a home to a service: at once (`ship_home`), or in a thread while they are recorded (`attach`).
+"""Ship the runs of a home to a service: at once (`HomeShipment`), or in a thread while they are recorded (`attach`).
 
 One thread serves all runs of a process that go from one home to one service, and one process at a time ships a home:
 the others wait for its lock. Nothing here is called by the thread of the training but `attach` and `detach`.
@@ -13,14 +13,15 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
 from provml.errors import ServiceError
 from provml.journal.run_files import scan_runs
+from provml.journal.shipping import ShippingState, read_state, unsent_bytes, write_state
 from provml.remote.connection import Address, Connection
-from provml.remote.shipment import AT_ONCE, Batching, RunShipment, ShippingState, read_state, unsent_bytes, write_state
+from provml.remote.shipment import AT_ONCE, REFUSES_ALL, Batching, RunShipment
 
 try:
     import fcntl
@@ -48,36 +49,49 @@ class Destination(NamedTuple):
     """The home is in memory: a run is removed from it as soon as the service has all of it."""
 
 
-class Progress(NamedTuple):
-    """The result of `ship_home`: the number of runs that the service has, and why it does not have the others."""
+class HomeShipment:
+    """The runs of a home, or some of them, sent by the thread that calls `send`."""
 
-    complete: int
-    errors: dict[str, str]
+    def __init__(self, home: Path, address: Address, runs: Collection[str] = ()) -> None:
+        self.home = home
+        self.url = address.url
+        self.runs = runs
+        """Ids of the runs to send; all if there are none."""
+        self.errors: dict[str, str] = {}
+        """Why the service refused a run."""
+        self._connection = Connection(address)
+        self._shipments: dict[str, RunShipment] = {}
 
+    def send(self, on_run: Callable[[str], None] | None = None) -> int:
+        """Send all that is recorded; return how many runs the service has completely. More may follow.
 
-def ship_home(
-    home: Path, address: Address, *, runs: list[Path] | None = None, on_run: Callable[[Path], None] | None = None
-) -> Progress:
-    """Send all runs of a home, or some, as far as they are recorded; raise ServiceError if the service is away."""
-    connection = Connection(address)
-    folders = [home / "runs" / files.run for files in scan_runs(home)] if runs is None else runs
-    complete, errors = 0, {}
-    try:
-        for folder in sorted(folders):
-            shipment = RunShipment(home, folder, address.url)
+        Raise ServiceError if the service does not answer, or refuses everything.
+        """
+        for run in self._find_runs():
+            shipment = self._shipments.get(run) or RunShipment(self.home, self.home / "runs" / run, self.url)
+            self._shipments[run] = shipment
             try:
-                while shipment.ship(connection, AT_ONCE, flush=True):
+                while shipment.ship(self._connection, AT_ONCE, flush=True):
                     pass
+                self.errors.pop(run, None)
             except ServiceError as error:
-                if error.status in (0, 401, 403, 503, 507):
+                if error.status in REFUSES_ALL:
                     raise
-                errors[folder.name] = str(error)
-            complete += shipment.is_complete
+                self.errors[run] = str(error)
             if on_run is not None:
-                on_run(folder)
-    finally:
-        connection.close()
-    return Progress(complete, errors)
+                on_run(run)
+        return sum(shipment.is_complete for shipment in self._shipments.values())
+
+    def sent_runs(self) -> list[str]:
+        """Return the ids of the runs that were sent, all of them or a part."""
+        return sorted(self._shipments)
+
+    def _find_runs(self) -> list[str]:
+        return sorted(self.runs) or sorted(files.run for files in scan_runs(self.home) if files.journals)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
 
 
 class Shipper:
@@ -283,17 +297,6 @@ def _warn(folder: Path, url: str) -> None:
     size = unsent_bytes(folder, state) if state is not None else 0
     text = "provml: %s bytes of run %s are not at %s yet%s. They are safe here; send them with `provml ship %s %s`."
     logging.getLogger("provml").warning(text, f"{size:,}", folder.name, url, reason, home, url)
-
-
-def unshipped(home: Path) -> Iterator[tuple[str, ShippingState, int]]:
-    """Yield the runs of a home that a service does not have completely: id, state, and missing bytes."""
-    for files in scan_runs(home):
-        folder = home / "runs" / files.run
-        state = read_state(folder)
-        if state is not None:
-            size = unsent_bytes(folder, state)
-            if size or state.contents or not state.is_complete:
-                yield files.run, state, size
 
 
 def _after_fork() -> None:
