@@ -10,6 +10,7 @@ import gzip
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 
 import msgspec
 
@@ -27,6 +28,8 @@ from provml.remote.connection import Connection, Response
 REFUSES_ALL = (0, 401, 408, 429, 500, 502, 503, 504, 507)
 """Statuses of a refusal that is not about one file: no answer, the wrong token, a service that is busy or full."""
 ARTIFACT_PREFIX = b'{"e":"artifact"'
+MIN_REQUEST_BYTES = 16 << 10
+"""Size of a request over a connection that breaks again and again."""
 STATUS_SECONDS = 2.0
 """Interval at which the process of another writer is looked up."""
 
@@ -39,6 +42,21 @@ class Batching(msgspec.Struct, frozen=True):
 
 
 AT_ONCE = Batching(1, 0.0)
+
+
+class Pace:
+    """The size of the next request: halved when the connection breaks, since a shorter request may get through."""
+
+    def __init__(self, most: int) -> None:
+        self.size = self._most = most
+
+    def __enter__(self) -> None:
+        """Begin a request."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.size = min(2 * self.size, self._most) if error is None else max(self.size // 2, MIN_REQUEST_BYTES)
 
 
 class FileShipment:
@@ -59,6 +77,7 @@ class FileShipment:
         """What a killed writer left in its batch buffer: it follows the file, whose length is then `_end`."""
         self._end = -1
         self._waiting_since = 0.0
+        self._pace = Pace(wire.CHUNK_BYTES)
         self._last_contact = self._last_look = -HEARTBEAT_SECONDS
 
     def ship(self, connection: Connection, batching: Batching, *, flush: bool = False) -> bytes:
@@ -97,7 +116,7 @@ class FileShipment:
     def _read(self, *, ended: bool) -> bytes:
         if 0 <= self._end <= self.offset:
             return self._tail[self.offset - self._end :]
-        return wire.read_chunk(self.path, self.offset, is_over=ended)
+        return wire.read_chunk(self.path, self.offset, max_bytes=self._pace.size, is_over=ended)
 
     def _is_last(self, data: bytes) -> bool:
         end = self.offset + len(data)
@@ -116,7 +135,8 @@ class FileShipment:
         offset = _offset(response)
         first = response.headers.get(wire.FIRST_LINE, "")
         if offset and first and first != wire.first_line_id(self.path):
-            raise ServiceError(connection.url, f"there is another file of the name {self._target}", "Rename the run.")
+            reason = f"there is another file of the name {self._target}"
+            raise ServiceError(connection.url, reason, "Give one of the runs another id.", status=409)
         self._set_offset(connection, offset)
 
     def _set_offset(self, connection: Connection, offset: int) -> None:
@@ -125,7 +145,7 @@ class FileShipment:
         size = self._end + len(self._tail) if self._end >= 0 else self.path.stat().st_size
         if offset > size:
             reason = f"its copy of {self._target} has {offset} bytes, more than the file here"
-            raise ServiceError(connection.url, reason, "Restore the file, or remove the copy.")
+            raise ServiceError(connection.url, reason, "Restore the file, or remove the copy.", status=409)
         self.offset = offset
         if offset and self._is_journal:  # the end may be in what was sent before
             self._has_end = read_end(self.path) is not None
@@ -153,7 +173,8 @@ class FileShipment:
         if len(data) > wire.GZIP_MIN_BYTES:
             headers = headers | {"Content-Encoding": "gzip"}
             data = gzip.compress(data, 1, mtime=0)
-        return connection.request("PATCH", self._target, data, headers)
+        with self._pace:
+            return connection.request("PATCH", self._target, data, headers)
 
     def _has_damage(self, data: bytes) -> bool:
         if not self._is_journal:
@@ -204,6 +225,7 @@ class ContentShipment:
         self.sha256 = sha256
         self.offset = -1
         self._path = files.path(sha256)
+        self._pace = Pace(wire.CONTENT_CHUNK_BYTES)
 
     def ship(self, connection: Connection) -> bool:
         """Send the next piece, and return whether the service has all of the content."""
@@ -216,10 +238,11 @@ class ContentShipment:
             self.offset = _offset(response) if response.status == 200 else 0
         with self._path.open("rb") as file:
             file.seek(self.offset)
-            piece = file.read(wire.CONTENT_CHUNK_BYTES)
+            piece = file.read(self._pace.size)
         is_last = self.offset + len(piece) >= size
         headers = {wire.OFFSET: str(self.offset), wire.LENGTH: str(size), "Content-Type": "application/octet-stream"}
-        response = connection.request("PATCH", target, piece, headers | {wire.COMPLETE: "?1" if is_last else "?0"})
+        with self._pace:
+            response = connection.request("PATCH", target, piece, headers | {wire.COMPLETE: "?1" if is_last else "?0"})
         if response.status == 409 and wire.OFFSET in response.headers:
             self.offset = _offset(response)
             return response.headers.get(wire.COMPLETE) == "?1"
