@@ -2,8 +2,8 @@
 
     python forking_service.py WRITE_TOKEN
 
-Each line on standard input, a port and a home, starts a service; its process id is printed when it answers. SIGUSR2 lets no file of a
-service grow beyond 100 kB, as a full disk does; SIGUSR1 ends that.
+Each line on standard input, a port and a home, starts a service; its process id is printed when it answers. SIGUSR2
+lets no file of a service grow beyond 100 kB, as a full disk does; SIGUSR1 ends that.
 """
 
 from __future__ import annotations

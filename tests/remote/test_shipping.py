@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import random
@@ -295,17 +296,13 @@ class CutNetwork:
     @staticmethod
     def _copy(source: socket.socket, target: socket.socket, budget: int) -> None:
         """Pass on some bytes, then cut both ends."""
-        try:
+        with contextlib.suppress(OSError):
             while budget > 0 and (data := source.recv(min(4096, budget))):
                 budget -= len(data)
                 target.sendall(data)
-        except OSError:
-            pass
         for end in (source, target):
-            try:
+            with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def close(self) -> None:
         self._server.close()

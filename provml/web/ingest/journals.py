@@ -26,6 +26,7 @@ from provml.journal import events, wire
 from provml.journal.annotations import AnnotationEvent, AnnotationHeader
 from provml.journal.received import NotOwned, ReceivedFile, WrongOffset
 from provml.journal.run_files import RUN_ID
+from provml.journal.schema import event_schema
 from provml.web.problems import Problem
 from provml.web.routing import read_body, require, route, service_of
 from provml.web.service import Service
@@ -39,15 +40,23 @@ _decode_annotation = msgspec.json.Decoder(AnnotationHeader | AnnotationEvent).de
 def routes(service: Service) -> list[BaseRoute]:
     """Return the routes of this module."""
     return [
-        route(
-            f"/api/v1/runs/{{run}}/{folder}/{{writer}}",
-            endpoint,
-            methods=("HEAD", "PUT", "PATCH"),
-            max_body=wire.MAX_CHUNK_BYTES,
-            content_types=(wire.MEDIA_TYPE,),
-        )
-        for folder, endpoint in (("journals", receive_journal), ("annotations", receive_annotations))
+        route("/api/v1/events.schema.json", event_schema_file, access="none"),
+        *(
+            route(
+                f"/api/v1/runs/{{run}}/{folder}/{{writer}}",
+                endpoint,
+                methods=("HEAD", "PUT", "PATCH"),
+                max_body=wire.MAX_CHUNK_BYTES,
+                content_types=(wire.MEDIA_TYPE,),
+            )
+            for folder, endpoint in (("journals", receive_journal), ("annotations", receive_annotations))
+        ),
     ]
+
+
+async def event_schema_file(request: Request) -> Response:
+    """Return the JSON Schema of an event."""
+    return Response(msgspec.json.encode(event_schema()), media_type="application/schema+json")
 
 
 async def receive_journal(request: Request) -> Response:
