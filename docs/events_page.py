@@ -32,7 +32,8 @@ def events_page(head: str) -> str:
     parts = [
         f"{head}\n# Events\n",
         "A journal has one event in each line, as JSON. The field `e` says which.\n",
-        "The same as JSON Schema: [events.schema.json](events.schema.json), or `/api/v1/events.schema.json` of a service.\n",
+        "As JSON Schema: [events.schema.json](events.schema.json), or `/api/v1/events.schema.json` of a service.",
+        "",
         "[Record from elsewhere](../how-to/record-from-elsewhere.md) shows how any program sends events.\n",
     ]
     for kind in event_types():

@@ -16,6 +16,7 @@ validate     validate
 pictures     plot, lineage, report
 importing    import
 shipping     ship
+mcp          mcp
 compile      compile, ontology
 demo         demo
 
@@ -40,6 +41,7 @@ from provml.cli import (
     importing,
     log,
     maintenance,
+    mcp,
     pictures,
     query,
     runs,
@@ -71,6 +73,7 @@ for module in (
     maintenance,
     compile_command,
     demo,
+    mcp,
 ):
     for command in module.COMMANDS:
         main.add_command(command)
