@@ -18,6 +18,7 @@ importing    import
 shipping     ship
 mcp          mcp
 compile      compile, ontology
+serve        serve
 demo         demo
 
 run_table    the table of runs as text that fits the terminal, for `runs` and `compare`
@@ -45,6 +46,7 @@ from provml.cli import (
     pictures,
     query,
     runs,
+    serve,
     shipping,
     validate,
 )
@@ -69,6 +71,7 @@ for module in (
     query,
     validate,
     importing,
+    serve,
     shipping,
     maintenance,
     compile_command,

@@ -11,13 +11,20 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
-from provml.web import operation, problems
+from provml.web import graph_store, operation, problems, provenance, sparql
 from provml.web.access_log import AccessLog
 from provml.web.ingest import contents, journals
 from provml.web.security import SecurityMiddleware
 from provml.web.service import Service
 
-ROUTE_MODULES: tuple[ModuleType, ...] = (operation, journals, contents)
+ROUTE_MODULES: tuple[ModuleType, ...] = (
+    operation,
+    sparql,
+    graph_store,
+    provenance,
+    journals,
+    contents,
+)
 """Modules with a function `routes(service)`. The first route that matches a path answers."""
 
 
