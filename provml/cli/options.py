@@ -77,6 +77,23 @@ def require_home(home: Path | None) -> Path:
 
 
 @contextlib.contextmanager
+def open_run_folder(home: Path | None, run: str) -> Iterator[Path]:
+    """Find the folder of a run; that of a service is copied to a temporary one."""
+    from provml.journal.run_files import find_run_folder
+
+    url = service_url(home)
+    if not url:
+        yield find_run_folder(require_home(home), run)
+        return
+    from tempfile import TemporaryDirectory
+
+    from provml.store.remote import RemoteStore
+
+    with TemporaryDirectory(prefix="provml-") as folder, RemoteStore(url) as store:
+        yield store.fetch_journals(run, Path(folder))
+
+
+@contextlib.contextmanager
 def open_store(home: Path | None) -> Iterator[Store]:
     """Open the store of a home and index new events, with a progress bar on a terminal if there are many."""
     from provml.store import Store

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from provml.answers.humanize import format_duration, format_size
-from provml.cli.options import format_option, home_option, open_store, print_answer, require_home, run_argument
+from provml.cli.options import format_option, home_option, open_run_folder, open_store, print_answer, run_argument
 from provml.cli.output import atomic_write
 from provml.errors import plural
 
@@ -112,12 +112,16 @@ def status(run: str, fmt: str, home: Path | None) -> None:
     unique prefix or suffix of it, the name of one run, or `latest` (the default). The command reads the journals, not
     the index.
     """
-    from provml.answers import Answer
     from provml.cli.run_status import RunStatus
     from provml.cli.run_tail import RunTail
-    from provml.journal.run_files import find_run_folder
 
-    state = RunStatus(RunTail(find_run_folder(require_home(home), run)))
+    with open_run_folder(home, run) as folder:
+        _print_status(RunStatus(RunTail(folder)), fmt)
+
+
+def _print_status(state: RunStatus, fmt: str) -> None:
+    from provml.answers import Answer
+
     parts = {
         "now": Answer(["stage", "section", "of", "batches"], state.open_sections()),
         "measures": Answer(["stage", "section", "batch", "measure", "value"], state.measures()),

@@ -6,8 +6,10 @@ limits. What only the machine of the service can do (verify, rebuild, remove, ba
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -23,6 +25,7 @@ from provml.answers.parse_results import ACCEPT, parse_results
 from provml.answers.stream import RowStream
 from provml.catalog import Catalog, user_folders
 from provml.errors import ArtifactNotFound, ProvmlError, QueryError, QueryTimeout, ServiceError
+from provml.journal import process
 from provml.journal.annotations import Annotation, Kind, check_text
 from provml.journal.artifacts import ArtifactFiles
 from provml.journal.run_files import HasId
@@ -301,6 +304,20 @@ class RemoteStore(Store):
         """List the runs, the latest first."""
         return msgspec.json.decode(self._remote.request("GET", "/api/v1/store/runs").body, type=list[RunInfo])
 
+    def fetch_journals(self, run_id: str | HasId, folder: Path) -> Path:
+        """Copy the journals and annotations of a run to a folder, and return the folder of the run in it."""
+        run = self.run(run_id).id
+        target = folder / run
+        path = f"/api/v1/store/runs/{quote(run)}/files"
+        files = msgspec.json.decode(self._remote.request("GET", path).body, type=list[tuple[str, float]])
+        for name, idle in files:
+            copy = target / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with copy.open("wb") as file:
+                self._remote.download(f"{path}?name={quote(name, safe='')}", file)
+            os.utime(copy, (time.time() - idle,) * 2)  # the sign of life of a writer on another machine
+        return target
+
     def graph(self, run_id: str | None = None) -> ox.Store:
         """Return the graph of a run, or without a run the graph of all, in memory: it is sent over the network."""
         if run_id is None:
@@ -320,7 +337,8 @@ class RemoteStore(Store):
         self, run_id: str | HasId, kind: Kind, texts: Iterable[str], *, by: str, removed: bool = False
     ) -> RunInfo:
         info = self.run(run_id)
-        body = {"kind": kind, "texts": [check_text(kind, text) for text in texts], "by": by, "removed": removed}
+        person = by.strip() or process.user_name()  # the user here, not that of the service
+        body = {"kind": kind, "texts": [check_text(kind, text) for text in texts], "by": person, "removed": removed}
         path = f"/api/v1/store/runs/{quote(info.id)}/annotations"
         self._remote.request("POST", path, msgspec.json.encode(body), Content_Type="application/json")
         return self.run(info.id)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute
 
 from provml.errors import InvalidAnnotation
+from provml.journal import wire
+from provml.journal.annotations import FOLDER, file_sizes
+from provml.journal.run_files import journals_of_run
+from provml.journal.status import idle_seconds
 from provml.store.annotations import add_annotations
+from provml.web.problems import Problem
 from provml.web.routing import JSON, json_response, read_json, require, route, service_of
 from provml.web.service import Service
 
@@ -34,6 +41,7 @@ def routes(service: Service) -> list[BaseRoute]:
         route(f"{PREFIX}/position", position),
         route(f"{PREFIX}/runs", runs),
         route(f"{PREFIX}/runs/{{run}}/annotations", annotate, methods=("GET", "POST"), content_types=(JSON,)),
+        route(f"{PREFIX}/runs/{{run}}/files", files),
         route(f"{PREFIX}/validation", validation),
     ]
 
@@ -64,6 +72,29 @@ async def annotate(request: Request) -> Response:
         await run_in_threadpool(add)
         service_of(request).wake()
     return json_response(await run_in_threadpool(store.annotations, info.id), headers=NO_CACHE)
+
+
+async def files(request: Request) -> Response:
+    """List the journals and annotations of a run with the time since their last change, or return one of them."""
+    store = service_of(request).store
+    info = await run_in_threadpool(store.run, request.path_params["run"])
+    folder = store.home / "runs" / info.id
+    names = [path.name for path in journals_of_run(folder)]
+    names += [f"{FOLDER}/{name}" for name in sorted(file_sizes(folder))]
+    name = request.query_params.get("name")
+    if name is None:
+        return json_response([(each, idle_seconds(folder / each)) for each in names], headers=NO_CACHE)
+    if name not in names:  # no other name becomes a path
+        raise Problem(404, "JournalNotFound", f"Run {info.id} has no file {name[:100]!r}.")
+    return StreamingResponse(_chunks(folder / name), media_type=wire.MEDIA_TYPE, headers=NO_CACHE)
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """Yield the complete lines of a file, without the space that is allocated after them."""
+    offset = 0
+    while chunk := wire.read_chunk(path, offset):
+        offset += len(chunk)
+        yield chunk
 
 
 async def validation(request: Request) -> Response:
