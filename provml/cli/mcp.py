@@ -31,8 +31,8 @@ def mcp(write: bool, timeout: float, home: Path | None) -> None:
 
     Nothing is written unless you pass --write. It needs the extra `mcp`.
     """
-    from provml.mcp.server import serve_stdio
-    from provml.mcp.tools import Toolbox, ToolSettings
+    from provml.assistants.server import serve_stdio
+    from provml.assistants.tools import Toolbox, ToolSettings
 
     with open_store(home) as store:
         serve_stdio(Toolbox(store, ToolSettings(can_write=write, query_seconds=timeout)))

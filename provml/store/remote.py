@@ -7,6 +7,7 @@ limits. What only the machine of the service can do (verify, rebuild, remove, ba
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import threading
 import time
@@ -25,7 +26,7 @@ from provml.answers.parse_results import ACCEPT, parse_results
 from provml.answers.stream import RowStream
 from provml.catalog import Catalog, user_folders
 from provml.errors import ArtifactNotFound, ProvmlError, QueryError, QueryTimeout, ServiceError
-from provml.journal import process
+from provml.journal import process, wire
 from provml.journal.annotations import Annotation, Kind, check_text
 from provml.journal.artifacts import ArtifactFiles
 from provml.journal.run_files import HasId
@@ -136,7 +137,8 @@ def refusal(url: str, response: Response) -> ProvmlError:
         problem = {}
     detail, code = str(problem.get("detail", "")), problem.get("code", "")
     if code == "QueryTimeout":
-        return QueryTimeout(float(problem.get("seconds", 0)) or 30.0)
+        limit = re.search(r"limit of ([\d.]+) s", detail)
+        return QueryTimeout(float(limit[1]) if limit else 0.0)
     if code == "QueryError" and detail:
         return ReportedError(detail, problem.get("line"), problem.get("column"))
     return ServiceError(url, detail or response.reason(), " " if detail else "", status=response.status)
@@ -161,6 +163,18 @@ class RemoteArtifactFiles(ArtifactFiles):
     def __init__(self, backend: RemoteBackend, folder: Path) -> None:
         super().__init__(folder)
         self._backend = backend
+
+    def has(self, sha256: str) -> bool:
+        """Return whether the service has all of a content."""
+        if super().path(sha256).exists():
+            return True
+        try:
+            answer = self._backend.request("HEAD", wire.content_path(sha256))
+        except ServiceError as error:
+            if error.status not in (400, 404):
+                raise
+            return False
+        return answer.headers.get(wire.COMPLETE) == "?1"
 
     def path(self, sha256: str) -> Path:
         """Return a copy of a content on this machine."""
@@ -187,7 +201,7 @@ class RemoteArtifact(Artifact):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the service has the content. It is fetched for that."""
+        """Whether the service has the content."""
         return self.files.has(self.sha256)
 
     def _files(self) -> ArtifactFiles:

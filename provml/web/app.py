@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
-from provml.web import graph_store, operation, problems, provenance, sparql, store_api
+from provml.web import graph_store, mcp, operation, problems, provenance, sparql, store_api
 from provml.web.access_log import AccessLog
 from provml.web.ingest import contents, journals
 from provml.web.security import SecurityMiddleware
@@ -25,6 +25,7 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     store_api,
     journals,
     contents,
+    mcp,
 )
 """Modules with a function `routes(service)`. The first route that matches a path answers."""
 

@@ -2,8 +2,8 @@
 
     python forking_service.py WRITE_TOKEN
 
-Each line on standard input, a port and a home, starts a service; its process id is printed when it answers. SIGUSR2
-lets no file of a service grow beyond 100 kB, as a full disk does; SIGUSR1 ends that.
+Each line on standard input, a port, a time limit and a home, starts a service; its process id is printed when it
+answers. SIGUSR2 lets no file of a service grow beyond 100 kB, as a full disk does; SIGUSR1 ends that.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Announced(uvicorn.Server):
         os.write(self.pipe, b".")
 
 
-def serve(home: Path, port: int, token: str, pipe: int) -> None:
+def serve(home: Path, port: int, seconds: float, pipe: int) -> None:
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     signal.signal(signal.SIGUSR1, lambda *_: resource.setrlimit(resource.RLIMIT_FSIZE, unlimited))
     signal.signal(signal.SIGUSR2, lambda *_: resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_BYTES, unlimited[1])))
-    limits = ServiceLimits(disk_floor_bytes=0)
-    tokens = Tokens("read-token-of-the-tests", token)
+    limits = ServiceLimits(disk_floor_bytes=0, query_seconds=seconds)
+    tokens = Tokens("read-token-of-the-tests", sys.argv[1])
     service = Service(ServiceSettings(home, port=port, tokens=tokens, limits=limits, sync_seconds=0.2))
     server = Announced(uvicorn.Config(create_app(service), port=port, log_level="critical", lifespan="on"))
     server.pipe = pipe
@@ -49,7 +49,7 @@ def serve(home: Path, port: int, token: str, pipe: int) -> None:
 
 def main() -> None:
     for line in sys.stdin:
-        port, home = line.rstrip("\n").split(" ", 1)
+        port, seconds, home = line.rstrip("\n").split(" ", 2)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -58,7 +58,7 @@ def main() -> None:
         if not child:
             os.close(ready)
             try:
-                serve(Path(home), int(port), sys.argv[1], pipe)
+                serve(Path(home), int(port), float(seconds), pipe)
             finally:
                 os._exit(0)
         os.close(pipe)

@@ -28,11 +28,11 @@ class ServiceParent:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1
         )
 
-    def start(self, home: Path, port: int) -> int:
+    def start(self, home: Path, port: int, query_seconds: float = 30.0) -> int:
         """Start a service, wait until it answers, and return its process id."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(f"{port} {home}\n")
+        self.process.stdin.write(f"{port} {query_seconds} {home}\n")
         pid = int(self.process.stdout.readline())
         assert pid > 0, "the service did not start"
         return pid
@@ -46,8 +46,9 @@ class ServiceParent:
 class ServiceProcess:
     """A service over a home that can be killed and started again on the same port."""
 
-    def __init__(self, parent: ServiceParent, home: Path) -> None:
+    def __init__(self, parent: ServiceParent, home: Path, *, query_seconds: float = 30.0) -> None:
         self.home = home
+        self.query_seconds = query_seconds
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.pid = 0
@@ -55,7 +56,7 @@ class ServiceProcess:
 
     def start(self) -> None:
         """Start the service, and wait until it answers."""
-        self.pid = self._parent.start(self.home, self.port)
+        self.pid = self._parent.start(self.home, self.port, self.query_seconds)
 
     def kill(self) -> None:
         """Kill the service, as `kill -9` does."""

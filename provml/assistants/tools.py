@@ -77,9 +77,15 @@ class ToolSettings:
 class Toolbox:
     """The tools over a store."""
 
-    def __init__(self, store: Store, settings: ToolSettings | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: ToolSettings | None = None,
+        query: Callable[[str], Answer | bool] | None = None,
+    ) -> None:
         self.store = store
         self.settings = settings or ToolSettings()
+        self._query = query or self._query_store
         self.tools = {tool.name: tool for tool in self._tools()}
 
     def call(self, name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -228,8 +234,11 @@ class Toolbox:
         return answer
 
     def _sparql(self, query: str) -> Answer | dict[str, Any]:
-        answer = self.store.query(query, timeout=self.settings.query_seconds)
+        answer = self._query(query)
         return {"boolean": answer} if isinstance(answer, bool) else answer
+
+    def _query_store(self, query: str) -> Answer | bool:
+        return self.store.query(query, timeout=self.settings.query_seconds)
 
     def _tag(self, run: str, tags: list[str]) -> dict[str, Any]:
         return {"run": (info := self.store.tag(run, *tags)).id, "tags": list(info.tags)}

@@ -10,8 +10,8 @@ import anyio
 import anyio.to_thread
 
 import provml
+from provml.assistants.tools import Tool, Toolbox, describe_error
 from provml.errors import MissingDependency, ProvmlError
-from provml.mcp.tools import Tool, Toolbox, describe_error
 
 try:
     import mcp_types as types
@@ -20,7 +20,7 @@ try:
 except ImportError as error:
     raise MissingDependency("the mcp SDK", "mcp") from error
 
-logger = logging.getLogger("provml.mcp")
+logger = logging.getLogger("provml.assistants")
 INSTRUCTIONS = (
     "The recorded provenance of model trainings: what each run used, did and produced, as a PROV knowledge graph. "
     "Begin with list_runs. The tools ask_… answer questions by name; sparql answers any other."
