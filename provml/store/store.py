@@ -75,6 +75,8 @@ class Store:
             _create_home(self.home)
         else:
             require_home(self.home)
+        self.opens_files = True
+        """Whether values of questions may be paths of files, whose content is then looked up; not in a service."""
         self._lock = threading.RLock()
         self._index = Index.open(self.home, limits)
         self._catalog: Catalog | None = None
@@ -279,6 +281,10 @@ class Store:
             for error in self._catalog.errors.values():
                 logging.getLogger("provml").warning("provml: question skipped: %s", error)
         return self._catalog
+
+    def reload_catalog(self) -> None:
+        """Read the users' questions again when they are next needed."""
+        self._catalog = None
 
     def ask(
         self, question: str | Query, /, *, timeout: float | None = None, service: bool = False, **values: Any

@@ -13,7 +13,9 @@ from starlette.routing import BaseRoute
 
 from provml.web import graph_store, mcp, operation, problems, provenance, sparql, store_api
 from provml.web.access_log import AccessLog
+from provml.web.api import artifacts, live, openapi, questions, runs, terms
 from provml.web.ingest import contents, journals
+from provml.web.metrics import RequestMetrics
 from provml.web.security import SecurityMiddleware
 from provml.web.service import Service
 
@@ -22,10 +24,16 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     sparql,
     graph_store,
     provenance,
+    runs,
+    questions,
+    artifacts,
+    terms,
+    live,
     store_api,
     journals,
     contents,
     mcp,
+    openapi,
 )
 """Modules with a function `routes(service)`. The first route that matches a path answers."""
 
@@ -38,16 +46,18 @@ def create_app(service: Service) -> Starlette:
         async with service.running():
             yield
 
+    metrics = RequestMetrics()
     routes: list[BaseRoute] = [route for module in ROUTE_MODULES for route in module.routes(service)]
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
         middleware=[
-            Middleware(AccessLog),
+            Middleware(AccessLog, metrics=metrics),
             Middleware(SecurityMiddleware, settings=service.settings),
         ],
         exception_handlers={HTTPException: problems.handle},
     )
     app.router.redirect_slashes = False
     app.state.service = service
+    app.state.metrics = metrics
     return app
