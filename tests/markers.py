@@ -23,8 +23,8 @@ SLOW = {  # reasoners, type checkers, linters, builds, the W3C suites
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
     "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "child_runs", "crash",
-    "demo", "endpoint", "log", "maintenance", "processes", "query_guard", "query_process", "status", "store",
-    "terminal",
+    "demo", "endpoint", "log", "maintenance", "other_languages", "processes", "query_guard", "query_process",
+    "remote_store", "server", "shipping", "status", "store", "terminal",
 }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ import pyoxigraph as ox
 from provml import rdf
 from provml.answers.parse_results import ACCEPT, parse_results
 from provml.answers.stream import RowStream
-from provml.catalog import Catalog, user_folders
+from provml.catalog import Catalog, Parameter, Query, user_folders
 from provml.errors import ArtifactNotFound, ProvmlError, QueryError, QueryTimeout, ServiceError
 from provml.journal import process, wire
 from provml.journal.annotations import Annotation, Kind, check_text
@@ -157,6 +157,53 @@ class ReportedError(QueryError):
         return ReportedError(f"{file}: {self.reason}", self.line, self.column)
 
 
+class QuestionParameter(msgspec.Struct):
+    """A parameter of a question, as a service describes it."""
+
+    name: str
+    type: str
+    help: str = ""
+    required: bool = False
+    multiple: bool = False
+    default: Any = None
+    example: Any = None
+    node_kind: str = ""
+    name_kind: str = ""
+
+
+class Question(msgspec.Struct):
+    """A question of the catalog, as a service describes it."""
+
+    name: str
+    summary: str
+    sparql: str
+    is_packaged: bool
+    aliases: list[str] = []
+    needs: str = ""
+    columns: dict[str, str] = {}
+    parameters: list[QuestionParameter] = []
+    plot: dict[str, Any] | None = None
+
+    def query(self, url: str) -> Query:
+        """Return the question as the catalog has it."""
+        params = {}
+        for item in self.parameters:
+            is_optional = not item.required and item.default is None
+            names = {"multiple": item.multiple, "example": item.example, "node_kind": item.node_kind}
+            params[item.name] = Parameter(
+                item.name, item.type, item.help, is_optional, item.default, name_kind=item.name_kind, **names
+            )
+        metadata = {"aliases": self.aliases, "needs": self.needs, "plot": self.plot}
+        path = Path(f"{url}/api/v1/questions/{self.name}.rq")
+        return Query(self.name, self.summary, self.sparql, path, params, self.columns, metadata)
+
+
+class Questions(msgspec.Struct):
+    """The questions of a service."""
+
+    questions: list[Question]
+
+
 class RemoteArtifactFiles(ArtifactFiles):
     """Contents of a service: each is fetched when it is needed."""
 
@@ -222,6 +269,7 @@ class RemoteStore(Store):
         self._lock = threading.RLock()
         self._catalog: Catalog | None = None
         self._streams: weakref.WeakSet[RowStream] = weakref.WeakSet()
+        self.opens_files = True
         self._contents: tempfile.TemporaryDirectory[str] | None = None
         self._remote.request("GET", "/healthz")
 
@@ -309,7 +357,12 @@ class RemoteStore(Store):
     def catalog(self) -> Catalog:
         """The questions that can be asked by name: those of provml, of the user here, and of the service."""
         if self._catalog is None:
-            self._catalog = Catalog(user_folders(self.home))
+            catalog = Catalog(folder for folder in user_folders(self.home) if folder.is_dir())
+            listing = msgspec.json.decode(self._remote.request("GET", "/api/v1/questions").body, type=Questions)
+            for question in listing.questions:
+                if not question.is_packaged and question.name not in catalog:
+                    catalog.add(question.query(self.url))
+            self._catalog = catalog
         return self._catalog
 
     # ---- runs

@@ -28,6 +28,14 @@ from provml.store import Store
 
 from .services import TOKEN, ServiceParent, ServiceProcess, free_port
 
+OWN_QUESTION = """#+ name: rates
+#+ summary: The values above a least one
+#+ params:
+#+   least: {type: double, default: 0.15}
+SELECT ?value { ?node a provml:LearningHyperparameterValue ; prov:value ?value FILTER(?value > $least) }
+ORDER BY ?value
+"""
+
 
 def record_home(folder: Path) -> None:
     files = folder / "files"
@@ -47,6 +55,8 @@ def record_home(folder: Path) -> None:
             run.keep(b"weights" * number, name="weights.bin")
             run.keep(files, name="files")
             run.tag("good")
+    (folder / "home" / "queries").mkdir()
+    (folder / "home" / "queries" / "rates.rq").write_text(OWN_QUESTION)
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +100,7 @@ def test_every_question_has_the_same_answer(stores: tuple[Store, Store]):
         assert outcome(lambda name=name, values=values: remote.ask(name, **values)) == expected, name
         answered += bool(expected[1]) and expected[0] is not type
     assert answered > 20
+    assert "rates" in remote.catalog
 
 
 def test_tables_comparisons_and_runs_are_the_same(stores: tuple[Store, Store]):
@@ -247,6 +258,7 @@ def invoke(home: object, *arguments: str) -> Result:
         "lineage r1",
         "validate r1 --format markdown",
         "plot loss --run r1",
+        "ask rates --least 0.3 --format csv",
     ],
 )
 def test_commands_take_the_url_of_a_service(served: tuple[ServiceProcess, Path], command: str):

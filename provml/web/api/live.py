@@ -20,8 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute
 
 from provml.journal.reader import read_lines
-from provml.journal.run_files import journals_of_run
-from provml.recording.inherit import RUN_ID
+from provml.journal.run_files import RUN_ID, journals_of_run
 from provml.web import negotiation
 from provml.web.answers import is_current, not_modified
 from provml.web.api.tables import check_parameters, integer, last
