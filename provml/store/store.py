@@ -24,7 +24,7 @@ from provml.journal.capture_errors import add_up
 from provml.journal.run_files import HasId, require_home, resolve_run_id
 from provml.model.thing import Thing
 from provml.model.values import IRI
-from provml.paths import default_home, service_url
+from provml.paths import default_home
 from provml.rdf.namespaces import ONTOLOGY
 from provml.store import imports, loaded_graphs, maintenance, query_terms, questions
 from provml.store.annotations import add_annotations, own_name
@@ -601,16 +601,3 @@ def _create_home(home: Path) -> None:
     except OSError as error:
         reason = f"cannot create the home ({str(error.strerror or error).lower()})"
         raise FileFormatError(reason, "Pass another folder.", file=str(home)) from error
-
-
-def open_store(home: str | os.PathLike[str] | None = None, *, create: bool = False, token: str | None = None) -> Store:
-    """Open the store of a home; by default $PROVML_HOME, or `.provml` in the working directory.
-
-    A home that does not exist is an error, unless `create` makes an empty one. The URL of a service opens the runs of
-    that service, with its `token`, by default $PROVML_TOKEN.
-    """
-    if url := service_url(home):
-        from provml.store.remote import RemoteStore
-
-        return RemoteStore(url, token=token)
-    return Store(home, create=create)
