@@ -22,6 +22,8 @@ from provml.recording.journal_target import JournalTarget
 if TYPE_CHECKING:
     from provml.remote.shipper import Destination
 
+RUN_ENDED = "The run has ended; nothing more is recorded. To continue it, pass its id to provml.record(…, run=…)."
+
 
 class JournalWriter:
     """Appends events to the journal of this process. An error is counted and logged once, or raised if `strict`."""
@@ -213,7 +215,7 @@ class JournalWriter:
             self._open()
         if self._file is None:
             self._target.keep(line)
-            reason = self._target.error or RuntimeError("The run has ended; nothing more is recorded.")
+            reason = self._target.error or RuntimeError(RUN_ENDED)
             raise reason.with_traceback(None)
 
     # ---- capture errors
