@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from provml.errors import ServiceError, plural
+from provml.errors import IndexDamaged, ServiceError, plural
 from provml.paths import default_home, is_url, service_url
 
 if TYPE_CHECKING:
@@ -103,7 +103,6 @@ def open_store(home: Path | None) -> Iterator[Store]:
         with open_any(url) as store:
             yield store
         return
-
     folder = require_home(home)
     new_events = count_new_events(folder) if sys.stderr.isatty() else 0
     with Store(folder) as store:
@@ -132,7 +131,10 @@ def count_new_events(home: Path, *, from_start: bool = False) -> int:
     from provml.journal.run_files import list_journals
     from provml.store.checkpoint import IndexCheckpoint, read
 
-    checkpoint = IndexCheckpoint() if from_start else read(home / "index" / "progress")
+    checkpoint = IndexCheckpoint()
+    if not from_start:
+        with contextlib.suppress(IndexDamaged):  # all events have to be indexed again
+            checkpoint = read(home / "index" / "progress")
     count = 0
     for name in list_journals(home):
         journal = checkpoint.journals.get(f"runs/{name}")

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn, Unpack
+from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -36,6 +36,7 @@ from provml.remote.connection import Connection, Response, parse_address
 from provml.store.artifacts import Artifact, ArtifactList, list_artifacts
 from provml.store.backend import QueryResult, Readable
 from provml.store.checkpoint import Problem
+from provml.store.index import Index
 from provml.store.query_process import QueryLimits
 from provml.store.run_info import RunInfo
 from provml.store.store import Store
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
     from provml.model.thing import Thing
     from provml.store.background_sync import BackgroundSync
     from provml.validation import Report
-    from provml.validation.engine import ValidationSettings
+    from provml.validation.engine import EngineName
+    from provml.validation.report import ProgressCallback
 
 FORM = "application/x-www-form-urlencoded"
 QUERY_SECONDS = 300.0
@@ -267,6 +269,7 @@ class RemoteStore(Store):
         self.home = Path(address.url)  # a name for messages; nothing is read from it
         self._remote = RemoteBackend(Connection(address, read_seconds=QUERY_SECONDS))
         self._lock = threading.RLock()
+        self._index = cast(Index, None)  # the service has it
         self._catalog: Catalog | None = None
         self._streams: weakref.WeakSet[RowStream] = weakref.WeakSet()
         self.opens_files = True
@@ -435,13 +438,18 @@ class RemoteStore(Store):
     # ---- validation
 
     def validate(
-        self, run_id: str | None = "latest", shapes: Any = (), **settings: Unpack[ValidationSettings]
+        self,
+        run_id: str | None = "latest",
+        shapes: Any = (),
+        *,
+        engine: EngineName = "sparql",
+        progress: ProgressCallback | None = None,
     ) -> Report:
         """Have a run, or all (None), validated by the service, against its shapes; `shapes` are for local stores."""
         from provml.validation.report import Report
         from provml.validation.results import Result, ValidationScope
 
-        if shapes or settings.get("engine", "sparql") != "sparql":
+        if shapes or engine != "sparql":
             advice = "Export the run, and validate the file with your shapes."
             raise ServiceError(self.url, "a service validates against its own shapes", advice)
         query = f"?{urlencode({'run': self.run(run_id).id})}" if run_id is not None else ""
