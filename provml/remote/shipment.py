@@ -358,8 +358,8 @@ class RunShipment:
 
     def _write_state(self) -> None:
         """Write the state if it has changed."""
-        known = dict(self._written.sent) if self._written is not None and self._written.url == self.url else {}
-        sent = known | {name: file.offset for name, file in self._files.items() if file.offset >= 0}
+        earlier = dict(self._written.sent) if self._written is not None and self._written.url == self.url else {}
+        sent = earlier | {name: file.offset for name, file in self._files.items() if file.offset >= 0}
         contents = [digest for digest, item in self._contents.items() if item is not None]
         state = ShippingState(self.url, sent, contents, self.is_complete, self.error)
         if self._written is None or msgspec.structs.replace(self._written, time=0.0) != state:

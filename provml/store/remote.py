@@ -417,8 +417,8 @@ class RemoteStore(Store):
 
     def artifacts(self, run_id: str | HasId | None = None) -> ArtifactList:
         """List what a run, or all runs (None), stored, in the order in which it was stored."""
-        found = list_artifacts(self, None if run_id is None else self.run(run_id).iri)
-        return ArtifactList(map(self._remote_artifact, found))
+        listed = list_artifacts(self, None if run_id is None else self.run(run_id).iri)
+        return ArtifactList(map(self._remote_artifact, listed))
 
     def artifact(self, target: str | HasId, name: str = "") -> Artifact:
         """Return an artifact by its name, its SHA-256 or the first digits of it, or by its run and `name`."""

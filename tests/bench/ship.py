@@ -230,7 +230,7 @@ class Watch(threading.Thread):
     def __init__(self, url: str, run: str) -> None:
         super().__init__(daemon=True)
         self.url, self.run_id = url, run
-        self.seen: list[float] = []
+        self.arrivals: list[float] = []
         self.ended = threading.Event()
 
     def run(self) -> None:
@@ -245,7 +245,7 @@ class Watch(threading.Thread):
         with provml.open(self.url, token=TOKEN) as store:
             while not self.ended.is_set():
                 count = store._answer(text).rows[0][0]  # type: ignore[union-attr]
-                self.seen += [time.time()] * (count - len(self.seen))
+                self.arrivals += [time.time()] * (count - len(self.arrivals))
                 time.sleep(0.05)
 
 
@@ -284,7 +284,7 @@ def weak_scaling(options: argparse.Namespace, folder: Path, urls: tuple[str, str
         watch.join()
         wall = statistics.median(result["wall"] for result in results)
         first = first or wall
-        delays = sorted(seen - mark for seen, mark in zip(watch.seen, results[0]["marks"], strict=False))
+        delays = sorted(arrival - mark for arrival, mark in zip(watch.arrivals, results[0]["marks"], strict=False))
         if delays:
             late = delays[math.ceil(0.95 * len(delays)) - 1]
             shown = f"{statistics.median(delays):17.2f}{late:7.2f}{delays[-1]:7.2f}"
