@@ -7,8 +7,8 @@ ProvmlError
 │   ├── WrongValue      (ValueError)   a value of the right type that is out of range
 │   └── MissingField    (TypeError)    a required field without a value
 ├── HomeNotFound        (LookupError)  a directory that is not a home of runs
-├── ServiceError        (RuntimeError) an answer of a service that is not what was asked for
-│   └── ServiceUnreachable (ConnectionError) a service that does not answer
+├── ServiceError        (ConnectionError) a service that refuses a request
+│   └── ServiceUnreachable               a service that does not answer
 ├── NodeNotFound        (LookupError)  an IRI that the graph does not describe
 ├── RunNotFound         (LookupError)  a run name that matches no run, or several
 ├── ArtifactNotFound    (LookupError)  an artifact that is not stored, or one of several
@@ -109,7 +109,7 @@ class HomeNotFound(ProvmlError, LookupError):
         )
 
 
-class ServiceError(ProvmlError, RuntimeError):
+class ServiceError(ProvmlError, ConnectionError):
     """A service at `url` that refused a request: `status` is its HTTP status, `reason` says why."""
 
     exit_code = 1
@@ -124,7 +124,7 @@ class ServiceError(ProvmlError, RuntimeError):
         super().__init__(f"{url}: {reason.rstrip('.')}. {advice}")
 
 
-class ServiceUnreachable(ServiceError, ConnectionError):
+class ServiceUnreachable(ServiceError):
     """A service that does not answer."""
 
     def __init__(self, url: str, reason: str) -> None:
