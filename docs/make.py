@@ -13,6 +13,7 @@ import click
 from api_page import api_page
 from architecture_picture import architecture_svg
 from events_page import events_page, schema_file
+from http_page import http_page
 from queries_page import queries_page
 from queries_turtle import queries_turtle
 from validation_page import validation_page
@@ -65,6 +66,7 @@ PAGES = {
     "reference/errors.md": error_page,
     "reference/events.md": lambda: events_page(HEAD),
     "reference/events.schema.json": schema_file,
+    "reference/http.md": lambda: http_page(HEAD),
     "reference/questions.md": lambda: queries_page(HEAD),
     "../queries/queries.ttl": lambda: queries_turtle(HEAD),
     "reference/constraints.md": lambda: validation_page(HEAD),

@@ -140,10 +140,10 @@ THIRD_PARTY = {
     "pytorch_lightning": {"capture"},
     "rdflib": {"exchange", "validation"},
     "sklearn": {"capture", "demo"},
-    "starlette": {"cli", "web"},
+    "starlette": {"web"},
     "torch": {"capture", "demo"},
     "transformers": {"capture"},
-    "uvicorn": {"cli", "web"},
+    "uvicorn": {"web"},
     "xgboost": {"capture"},
     "yaml": {"catalog", "workflow"},
 }
