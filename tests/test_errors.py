@@ -37,7 +37,7 @@ EXAMPLES = [
     errors.InvalidAnnotation("tag", "a,b", "contains a comma", "Pass several tags as separate arguments."),
     errors.InvalidParameter("q1", "epoch", "ten", "a whole number", "Give epoch as a whole number."),
     errors.ForkedStore(),
-    errors.IndexDamaged("a checksum differs"),
+    errors.IndexDamaged("block checksum mismatch"),
     errors.OntologyError("is broken", "Correct it.", file="a.ttl", line=3),
     errors.StaleFiles(("a.py",), "provml compile"),
     errors.FileFormatError("is broken", "Correct it.", file="a.ttl", line=3),

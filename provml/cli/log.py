@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provml.cli.options import format_option, home_option, open_run_folder, run_argument
+from provml.cli.terminal import echo_message, terminal_width, wrap_line
 from provml.paths import service_url
 
 if TYPE_CHECKING:
@@ -87,7 +88,9 @@ class Log:
                 if self._day and day != self._day:
                     click.echo(click.style(day, dim=True))
                 self._day = day
-                line = f"{click.style(f'{when:%H:%M:%S}', dim=True)}  {line}"
+                time_of_day = f"{when:%H:%M:%S}"
+                line = wrap_line(f"{time_of_day}  {line}", terminal_width(), len(time_of_day) + 2)
+                line = line.replace(time_of_day, click.style(time_of_day, dim=True), 1)
             click.echo(line)
         self._print_problems()
 
@@ -96,7 +99,7 @@ class Log:
             reported = self._reported_problems.get(journal.path, 0)
             for number, reason in journal.problems[reported:]:
                 place = f"{journal.path}:{number}: skipped a corrupted line" if number else f"{journal.path}: skipped"
-                click.echo(f"provml: {place}: {reason}", err=True)
+                echo_message(f"{place}: {reason}")
             self._reported_problems[journal.path] = len(journal.problems)
 
     def show_hint(self, text: str) -> None:
