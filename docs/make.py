@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 from api_page import api_page
 from architecture_picture import architecture_svg
+from events_page import events_page, schema_file
 from http_page import http_page
 from queries_page import queries_page
 from queries_turtle import queries_turtle
@@ -63,6 +64,8 @@ PAGES = {
     "reference/api.md": lambda: api_page(HEAD),
     "reference/cli.md": cli_page,
     "reference/errors.md": error_page,
+    "reference/events.md": lambda: events_page(HEAD),
+    "reference/events.schema.json": schema_file,
     "reference/http.md": lambda: http_page(HEAD),
     "reference/questions.md": lambda: queries_page(HEAD),
     "../queries/queries.ttl": lambda: queries_turtle(HEAD),

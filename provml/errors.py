@@ -7,6 +7,8 @@ ProvmlError
 │   ├── WrongValue      (ValueError)   a value of the right type that is out of range
 │   └── MissingField    (TypeError)    a required field without a value
 ├── HomeNotFound        (LookupError)  a directory that is not a home of runs
+├── ServiceError        (ConnectionError) a service that refuses a request
+│   └── ServiceUnreachable               a service that does not answer
 ├── NodeNotFound        (LookupError)  an IRI that the graph does not describe
 ├── RunNotFound         (LookupError)  a run name that matches no run, or several
 ├── ArtifactNotFound    (LookupError)  an artifact that is not stored, or one of several
@@ -105,6 +107,28 @@ class HomeNotFound(ProvmlError, LookupError):
             f"{problem}.{similar} Record a run there first, or choose another home: provml.open(home), --home or "
             "PROVML_HOME."
         )
+
+
+class ServiceError(ProvmlError, ConnectionError):
+    """A service at `url` that refused a request: `status` is its HTTP status, `reason` says why."""
+
+    exit_code = 1
+    http_status = 502
+
+    def __init__(self, url: str, reason: str, advice: str = "", *, status: int = 0) -> None:
+        self.url = url
+        self.reason = reason
+        self.status = status
+        if not advice:
+            advice = "Pass its token: PROVML_TOKEN or token=…." if status in (401, 403) else "Check the request."
+        super().__init__(f"{url}: {reason.rstrip('.')}. {advice}")
+
+
+class ServiceUnreachable(ServiceError):
+    """A service that does not answer."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason, "Check the URL, and that `provml serve` is running there.")
 
 
 class NodeNotFound(ProvmlError, LookupError):

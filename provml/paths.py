@@ -38,8 +38,23 @@ def queries() -> Path:
 
 
 def default_home() -> Path:
-    """Return the default home of runs: $PROVML_HOME, or `.provml` in the working directory."""
-    return Path(os.environ.get("PROVML_HOME") or DEFAULT_NAME)
+    """Return the default home of runs: $PROVML_HOME, or `.provml` in the working directory.
+
+    If $PROVML_HOME is the URL of a service, recording keeps its journals in `.provml`, or in $PROVML_SPOOL.
+    """
+    home = os.environ.get("PROVML_HOME", "")
+    return Path((os.environ.get("PROVML_SPOOL", "") if is_url(home) else home) or DEFAULT_NAME)
+
+
+def is_url(home: object) -> bool:
+    """Return whether a home is the URL of a service, not a directory."""
+    return isinstance(home, str) and home.lower().startswith(("http://", "https://"))
+
+
+def service_url(home: object = None) -> str:
+    """Return the URL of the service that a home, by default $PROVML_HOME, stands for; empty if it is a directory."""
+    home = home or os.environ.get("PROVML_HOME", "")
+    return home if isinstance(home, str) and is_url(home) else ""
 
 
 def absolute(home: Path) -> Path:

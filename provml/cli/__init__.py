@@ -15,6 +15,8 @@ maintenance  verify, rebuild, gc
 validate     validate
 pictures     plot, lineage, report
 importing    import
+shipping     ship
+mcp          mcp
 compile      compile, ontology
 serve        serve
 demo         demo
@@ -40,10 +42,12 @@ from provml.cli import (
     importing,
     log,
     maintenance,
+    mcp,
     pictures,
     query,
     runs,
     serve,
+    shipping,
     validate,
 )
 from provml.cli import compile as compile_command
@@ -68,9 +72,11 @@ for module in (
     validate,
     importing,
     serve,
+    shipping,
     maintenance,
     compile_command,
     demo,
+    mcp,
 ):
     for command in module.COMMANDS:
         main.add_command(command)

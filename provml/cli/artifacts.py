@@ -27,9 +27,13 @@ def artifacts(run: str | None, fmt: str, home: Path | None) -> None:
 
     with open_store(home) as store:
         stored = store.artifacts(run)
+        is_stored = [artifact.is_stored for artifact in stored]
     if fmt != "table":
         columns = ["artifact", "run", "data", "bytes", "type", "sha256", "path", "time", "stored"]
-        rows = [(a.name, a.run, a.data, a.size, a.media_type, a.sha256, a.path, a.time, a.is_stored) for a in stored]
+        rows = [
+            (a.name, a.run, a.data, a.size, a.media_type, a.sha256, a.path, a.time, is_here)
+            for a, is_here in zip(stored, is_stored, strict=True)
+        ]
         print_answer(Answer(columns, rows), fmt)
         return
     rows_by_column = {
@@ -40,8 +44,8 @@ def artifacts(run: str | None, fmt: str, home: Path | None) -> None:
         "sha256": [a.sha256[:12] for a in stored],
         "time": [a.time for a in stored],
     }
-    if not all(a.is_stored for a in stored):
-        rows_by_column["stored"] = ["" if a.is_stored else "missing" for a in stored]
+    if not all(is_stored):
+        rows_by_column["stored"] = ["" if is_here else "missing" for is_here in is_stored]
     columns = list(rows_by_column)
     print_answer(Answer(columns, list(zip(*rows_by_column.values(), strict=True))), fmt, "No artifacts yet.")
 

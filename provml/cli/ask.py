@@ -14,7 +14,7 @@ from provml.cli.options import complete_run, home_option, open_store
 from provml.cli.output import DEFAULT_TIMEOUT_SECONDS, limit_options, output_options, print_note, write_answer
 from provml.cli.terminal import echo_message
 from provml.errors import PlotError
-from provml.paths import default_home
+from provml.paths import default_home, service_url
 
 if TYPE_CHECKING:
     from provml.catalog import Catalog, Parameter, Query
@@ -25,12 +25,10 @@ class Questions(click.Group):
 
     def catalog(self, ctx: click.Context) -> Catalog:
         """Return the catalog; `--home` may stand before or after the question."""
-        from provml.catalog import Catalog, user_folders
-
         catalog: Catalog | None = ctx.meta.get("provml.catalog")
         if catalog is None:
-            home = ctx.params.get("home") or ctx.meta.get("provml.home") or default_home()
-            catalog = ctx.meta["provml.catalog"] = Catalog(user_folders(Path(home)))
+            home = ctx.params.get("home") or ctx.meta.get("provml.home") or service_url() or default_home()
+            catalog = ctx.meta["provml.catalog"] = _read_catalog(str(home))
             for error in catalog.errors.values() if not ctx.resilient_parsing else ():
                 echo_message(f"skipped a question file: {error}")
         return catalog
@@ -58,6 +56,17 @@ class Questions(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print no list of commands: `--list` prints the questions."""
+
+
+def _read_catalog(home: str) -> Catalog:
+    """Return the questions of a home, or of a service."""
+    from provml.catalog import Catalog, user_folders
+    from provml.store import open_store as open_any
+
+    if url := service_url(home):
+        with open_any(url) as store:
+            return store.catalog
+    return Catalog(user_folders(Path(home)))
 
 
 class Question(click.Command):
@@ -106,7 +115,9 @@ class Question(click.Command):
         needs_store = any(
             param.type == "iri" or param.name_kind == "content" for param in map(self.query.params.get, values) if param
         ) or any(param.required and name not in values for name, param in self.query.params.items())
-        if chosen.show and not (needs_store and Path(chosen.home or default_home()).is_dir()):
+        if chosen.show and not (
+            needs_store and (service_url(chosen.home) or Path(chosen.home or default_home()).is_dir())
+        ):
             click.echo(self.query.bind(values), nl=False)
             return
         from provml.store import questions  # takes the parsed question, so the store does not read the catalog again

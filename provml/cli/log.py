@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provml.cli.options import format_option, home_option, require_home, run_argument
+from provml.cli.options import format_option, home_option, open_run_folder, run_argument
 from provml.cli.terminal import echo_message, terminal_width, wrap_line
+from provml.paths import service_url
 
 if TYPE_CHECKING:
     from provml.cli.event_lines import EventFormatter
@@ -140,9 +141,14 @@ def log_command(run: str, follow: bool, lines: int | None, *, batches: bool, fmt
     the journals, not the index. With --format json each event is a JSON object on its own line.
     """
     from provml.cli.run_tail import RunTail
-    from provml.journal.run_files import find_run_folder
 
-    log = Log(RunTail(find_run_folder(require_home(home), run)), fmt, batches=batches)
+    if follow and service_url(home):
+        raise click.UsageError("--follow reads files. Run it on the machine of the service, with its directory.")
+    with open_run_folder(home, run) as folder:
+        _print_log(Log(RunTail(folder), fmt, batches=batches), fmt, lines, follow=follow)
+
+
+def _print_log(log: Log, fmt: str, lines: int | None, *, follow: bool) -> None:
     try:
         if fmt == "csv":
             click.echo(",".join(COLUMNS))

@@ -12,8 +12,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from provml.cli.terminal import echo_message, terminal_width
-from provml.errors import IndexDamaged, plural
-from provml.paths import default_home
+from provml.errors import IndexDamaged, ServiceError, plural
+from provml.paths import default_home, is_url, service_url
 
 if TYPE_CHECKING:
     from provml.answers import Answer
@@ -46,10 +46,18 @@ def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     return [CompletionItem(name) for name in [*ids, "latest"] if name.startswith(incomplete)]
 
 
+class HomeType(click.Path):
+    """A directory as a `Path`, or the URL of a service as text."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Convert a value of the command line."""
+        return value if is_url(value) else super().convert(value, param, ctx)
+
+
 def home_option(command: Command) -> Command:
     """Add the option `--home`."""
-    text = "Directory of runs.  [default: $PROVML_HOME or ./.provml]"
-    return click.option("--home", type=click.Path(path_type=Path), metavar="DIRECTORY", help=text)(command)
+    text = "Directory of runs, or URL of a service.  [default: $PROVML_HOME or ./.provml]"
+    return click.option("--home", type=HomeType(path_type=Path), metavar="DIRECTORY|URL", help=text)(command)
 
 
 def format_option(command: Command) -> Command:
@@ -64,14 +72,38 @@ def require_home(home: Path | None) -> Path:
     """Return the home to read, or raise HomeNotFound: reading never creates a home."""
     from provml.journal import run_files
 
+    if url := service_url(home):
+        raise ServiceError(url, "this command reads files", "Run it on the machine of the service, with its directory.")
     return run_files.require_home(home or default_home())
+
+
+@contextlib.contextmanager
+def open_run_folder(home: Path | None, run: str) -> Iterator[Path]:
+    """Find the folder of a run; that of a service is copied to a temporary one."""
+    from provml.journal.run_files import find_run_folder
+
+    url = service_url(home)
+    if not url:
+        yield find_run_folder(require_home(home), run)
+        return
+    from tempfile import TemporaryDirectory
+
+    from provml.store.remote import RemoteStore
+
+    with TemporaryDirectory(prefix="provml-") as folder, RemoteStore(url) as store:
+        yield store.fetch_journals(run, Path(folder))
 
 
 @contextlib.contextmanager
 def open_store(home: Path | None) -> Iterator[Store]:
     """Open the store of a home and index new events, with a progress bar on a terminal if there are many."""
     from provml.store import Store
+    from provml.store import open_store as open_any
 
+    if url := service_url(home):
+        with open_any(url) as store:
+            yield store
+        return
     folder = require_home(home)
     new_events = count_new_events(folder) if sys.stderr.isatty() else 0
     with Store(folder) as store:

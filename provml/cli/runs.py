@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from provml.answers.humanize import format_duration, format_size
-from provml.cli.options import format_option, home_option, open_store, print_answer, require_home, run_argument
+from provml.cli.options import format_option, home_option, open_run_folder, open_store, print_answer, run_argument
 from provml.cli.output import atomic_write
 from provml.cli.terminal import terminal_width
 from provml.errors import plural
@@ -115,12 +115,16 @@ def status(run: str, fmt: str, home: Path | None) -> None:
     unique prefix or suffix of it, the name of one run, or `latest` (the default). The command reads the journals, not
     the index.
     """
-    from provml.answers import Answer
     from provml.cli.run_status import RunStatus
     from provml.cli.run_tail import RunTail
-    from provml.journal.run_files import find_run_folder
 
-    state = RunStatus(RunTail(find_run_folder(require_home(home), run)))
+    with open_run_folder(home, run) as folder:
+        _print_status(RunStatus(RunTail(folder)), fmt)
+
+
+def _print_status(state: RunStatus, fmt: str) -> None:
+    from provml.answers import Answer
+
     parts = {
         "now": Answer(["stage", "section", "of", "batches"], state.open_sections()),
         "measures": Answer(["stage", "section", "batch", "measure", "value"], state.measures()),
@@ -156,8 +160,29 @@ def _facts(state: RunStatus, fmt: str) -> dict[str, Any]:
         **({"seconds": seconds} if fmt != "table" else {"duration": format_duration(seconds)}),
         "events": state.events,
         **error_facts(state.errors, fmt),
+        **_shipping_facts(state.tail.folder, fmt),
         "validated": _validation_summary(state.tail.folder),
         "corrupted": state.corrupted if fmt != "table" else state.corrupted or None,
+    }
+
+
+def _shipping_facts(folder: Path, fmt: str) -> dict[str, Any]:
+    """Return where a run is shipped to, and what has not arrived there; empty if it stays here."""
+    from provml.journal.shipping import read_state, unsent_bytes
+
+    state = read_state(folder)
+    if state is None:
+        return {}
+    size = unsent_bytes(folder, state)
+    if fmt != "table":
+        missing = {"unshipped_bytes": size, "unshipped_artifacts": len(state.contents)}
+        return {"shipped_to": state.url, **missing, "shipping_error": state.error}
+    parts = [format_size(size)] if size else []
+    parts += [plural(len(state.contents), "artifact")] if state.contents else []
+    return {
+        "shipped to": state.url,
+        "not shipped": " and ".join(parts) or "nothing",
+        "shipping error": state.error,
     }
 
 

@@ -115,12 +115,12 @@ class _Checks:
 
     def of_store(self, run: str | None, home: Path | None, progress: ProgressCallback | None) -> Report:
         from provml.store.healing import healing
-        from provml.store.validate import labelled_graph, validate_runs
+        from provml.store.validate import labelled_graph
 
         def parts() -> list[Report]:
             parts = []
             if self.shacl:
-                parts.append(validate_runs(store, run, self.shapes, engine=self.engine, progress=progress))
+                parts.append(store.validate(run, self.shapes, engine=self.engine, progress=progress))
             if self.constraints or self.owl:
                 name, data = labelled_graph(store, run)
                 parts += self._other_checks(data, name, progress)

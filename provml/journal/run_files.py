@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from provml.paths import DEFAULT_NAME, path_mode
 REPORT_SUFFIX = ".report.json"
 """Suffix of the validation report next to the journal of a run that was validated when it ended."""
 MAX_SUGGESTIONS = 3
+RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
+"""Ids of runs and of writers: what may become the name of a folder or a file."""
 Journal = TypeVar("Journal")
 
 

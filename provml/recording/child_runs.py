@@ -7,9 +7,8 @@ from pathlib import Path
 
 from provml.errors import RunNotFound
 from provml.journal.annotations import MAX_CHARS
-from provml.journal.run_files import HasId, find_run_folder
+from provml.journal.run_files import RUN_ID, HasId, find_run_folder
 from provml.recording.encoding import to_text
-from provml.recording.inherit import RUN_ID
 
 GENERATED_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 """An id that provml generated. The home of such a parent may be on another machine."""

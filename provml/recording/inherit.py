@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import sys
 from collections import Counter
 from pathlib import Path
 
-RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
+from provml.journal.run_files import RUN_ID
+
 LAUNCH_VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID")
 """Variables that are the same in all ranks of a launch, and differ between launches that share an id."""
 _LAUNCHED: Counter[str] = Counter()

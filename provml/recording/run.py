@@ -16,28 +16,32 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from numbers import Real
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from provml.errors import plural
 from provml.journal import events, process
 from provml.journal.annotations import AnnotationFile, Kind, annotate
 from provml.journal.events import MAIN_WRITER, RANK_PREFIX
-from provml.journal.run_files import HasId
+from provml.journal.run_files import RUN_ID, HasId
 from provml.paths import absolute, default_home
 from provml.recording import environment, ids, inherit
 from provml.recording.child_runs import find_parent, shorten_name, slugify
 from provml.recording.context import CONTEXT
 from provml.recording.core import RunCore, Using
 from provml.recording.data import Data
+from provml.recording.destination import joined_destination, parse_destination
 from provml.recording.display import html_table
 from provml.recording.encoding import to_text
 from provml.recording.exit_status import status_of_exit
 from provml.recording.redaction import redact_urls
 from provml.recording.seeds import seeds
-from provml.recording.settings import Detail, RunSettings, StepKind
+from provml.recording.settings import Detail, RunSettings, ShippingSettings, StepKind
 from provml.recording.stages import Epoch, Stage, Step
 from provml.recording.step_decorator import F, step_or_decorator
 from provml.recording.writer import JournalWriter
+
+if TYPE_CHECKING:
+    from provml.remote.shipper import Destination
 
 GIT_JOIN_SECONDS = 0.25
 """How long the end of a run waits for the thread that asks git for changed files."""
@@ -49,6 +53,9 @@ class Run(RunCore):
     Attributes: `id`, `name`, `experiment`, `model`, `home`, `rank`, `detail`, `every`, `strict`, `disabled`,
     `capture_errors`.
     """
+
+    _destination: Destination | None = None
+    """The service that the run is shipped to."""
 
     def __init__(
         self,
@@ -68,10 +75,16 @@ class Run(RunCore):
         validate: bool = False,
         parent: HasId | str | None = None,
         run_name: str = "",
+        shipping: ShippingSettings | None = None,
     ) -> None:
         _check_settings(detail, every, run)
-        inherited_id, inherited_home, is_exported = inherit.inherited_run(home)
-        home = Path(home or getattr(parent, "home", None) or inherited_home or default_home())
+        destination, spool = parse_destination(home, shipping) if home or shipping else (None, None)
+        inherited_id, inherited_home, is_exported = inherit.inherited_run(spool or home)
+        if not home and isinstance(parent, Run):
+            destination, spool = parent._destination, parent.home
+        elif not home and not inherited_home:
+            destination, spool = parse_destination(None, shipping)
+        home = Path(spool or home or getattr(parent, "home", None) or inherited_home or default_home())
         parent_id, parent_error = find_parent(parent, home)
         if is_exported and inherited_id == parent_id:  # a child of the run that the parent process records
             inherited_id = ""
@@ -101,6 +114,7 @@ class Run(RunCore):
         header.run_name, header.parent_run = shorten_name(run_name), parent_id
         self.name = header.run_name or self.name
         self._is_shared = bool(shared_id)
+        self._destination = destination or (joined_destination(home / "runs" / self.id) if shared_id else None)
         self._capture_environment = capture_environment
         self._begin(header, is_new=not shared_id)
         try:
@@ -129,7 +143,9 @@ class Run(RunCore):
         if not header.main:
             header.writer = ids.new_writer_id() if self.rank is None else f"{RANK_PREFIX}{self.rank}"
         self.home = absolute(self.home)
-        self._writer = JournalWriter(self.home / "runs" / self.id, header, strict=self.strict, is_new=is_new)
+        self._writer = JournalWriter(
+            self.home / "runs" / self.id, header, strict=self.strict, is_new=is_new, destination=self._destination
+        )
         self.id = self._writer.header.run
         self._emit, self._acquire_buffer = self._writer.emit, self._writer.acquire_buffer
         CONTEXT.activate(self)
@@ -213,6 +229,10 @@ class Run(RunCore):
             from provml.recording.validate_on_finish import validate_run
 
             validate_run(self._writer.folder, self._writer.header.writer, strict=self.strict and error is None)
+        if self._destination is not None and self._destination.is_temporary and self._writer is not None:
+            from provml.remote.shipper import remove_if_complete
+
+            remove_if_complete(self._writer.folder)
 
     def _at_exit(self) -> None:
         """Finish a run that nobody finished, with the exception that ends the process, if there is one."""
@@ -245,6 +265,8 @@ class Run(RunCore):
             self._child_names[slug] += 1
             number = self._child_names[slug]
             own["run"] = f"{self.id}.{slug}" if number == 1 else f"{self.id}.{slug}.{number}"
+        if self._destination is not None:
+            del own["home"]  # the parent has it, with the service that both are shipped to
         own.update(settings)
         child = record(self.experiment, **own)
         self._children.add(child)
@@ -369,7 +391,7 @@ def _check_settings(detail: str, every: Any, run: str | None) -> None:
         raise ValueError(f"detail must be 'epoch' or 'batch', not {detail!r}.")
     if not isinstance(every, Real) or every < 1 or every % 1 != 0:
         raise ValueError(f"every must be a whole number of at least 1, not {every!r}.")
-    if run is not None and not inherit.RUN_ID.fullmatch(run):
+    if run is not None and not RUN_ID.fullmatch(run):
         raise ValueError(f"A run id consists of letters, digits, '-', '_' and '.', unlike {run!r}.")
 
 
@@ -377,8 +399,9 @@ def record(name: str, **settings: Unpack[RunSettings]) -> Run:
     """Begin to record a run: `with provml.record("flowers", model="alexnet") as run:`.
 
     Settings: `model`, `home`, `run` (its id), `run_name`, `parent` (a run), `detail` ("batch" or "epoch"), `every`
-    (record every n-th batch), `strict`, `workflow`, `by`, `study`, `task`, `capture_environment` and `validate`; see
-    `provml.recording.settings.RunSettings`.
+    (record every n-th batch), `strict`, `workflow`, `by`, `study`, `task`, `capture_environment`, `validate` and
+    `shipping`; see `provml.recording.settings.RunSettings`. If `home` is the URL of a service, the journal is written
+    here all the same, and a thread sends it there.
     """
     accepted = Run.__init__.__kwdefaults__ or {}
     if unexpected := [setting for setting in settings if setting not in accepted]:
@@ -407,6 +430,7 @@ def _rejoin(*state: Any) -> Run:
     settings = {"detail": detail, "every": every, "strict": strict, "validates": False}
     RunCore.__init__(run, name, model=model, run_id=run_id, home=Path(home), **settings)
     run._is_shared = run._capture_environment = True
+    run._destination = joined_destination(Path(home) / "runs" / run_id)
     run._begin(events.Header(events.VERSION, run_id, MAIN_WRITER, name, time.time(), model, main=False, parent=parent))
     return run
 

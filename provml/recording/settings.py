@@ -18,13 +18,32 @@ StepKind = Literal[
 """What a recorded function does."""
 
 
+class ShippingSettings(TypedDict, total=False):
+    """How a run gets to a service, if its home is the URL of one."""
+
+    token: str
+    """The service's token for writing; $PROVML_TOKEN by default."""
+    spool: str | os.PathLike[str]
+    """Directory of the journals here, or "memory"; $PROVML_SPOOL or ./.provml by default."""
+    queue: int
+    """Number of events that are sent together."""
+    seconds: float
+    """Longest time that an event waits for others."""
+    online: bool
+    """False: nothing is sent while the run is recorded; `provml ship` sends it later."""
+    wait: float
+    """Seconds that the end of a run waits for a service that answers."""
+
+
 class BaseSettings(TypedDict, total=False):
     """Settings that runs and captures share."""
 
     model: str
     """Name of the model; the name of the run by default."""
     home: str | os.PathLike[str] | None
-    """Directory of the runs; $PROVML_HOME or ./.provml by default."""
+    """Directory of the runs, or the URL of a service; $PROVML_HOME or ./.provml by default."""
+    shipping: ShippingSettings | None
+    """How a run gets to the service, if the home is a URL."""
     detail: Detail
     """Record batches, or only epochs."""
     every: int

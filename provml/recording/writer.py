@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from provml.journal import events
 from provml.journal.batch_buffer import BatchBuffer, BufferOwner
@@ -17,6 +18,9 @@ from provml.recording.disk_sync import DiskSync
 from provml.recording.error_counter import ErrorCounter
 from provml.recording.exit_status import status_of_exit
 from provml.recording.journal_target import JournalTarget
+
+if TYPE_CHECKING:
+    from provml.remote.shipper import Destination
 
 RUN_ENDED = "The run has ended; nothing more is recorded. To continue it, pass its id to provml.record(…, run=…)."
 
@@ -32,8 +36,10 @@ class JournalWriter:
         strict: bool = False,
         is_new: bool = False,
         limits: Limits | None = None,
+        destination: Destination | None = None,
     ) -> None:
         self.strict = strict
+        self._destination = destination
         self._limits = limits or CONTEXT.limits
         self._reset(JournalTarget(folder, header, self._limits))
         CONTEXT.writers.add(self)
@@ -90,6 +96,17 @@ class JournalWriter:
         if "multiprocessing.util" in sys.modules:
             self._watch_worker()
         self._sync.start()
+        if self._destination is not None:
+            self._attach(self._destination)
+
+    def _attach(self, destination: Destination) -> None:
+        """Have the run shipped to a service by a thread."""
+        from provml.remote.shipper import attach  # not at the top: most recordings need no HTTP
+
+        try:
+            attach(self.folder, destination)
+        except Exception as error:
+            self.report_error(error)
 
     # ---- child processes
 
@@ -296,7 +313,16 @@ class JournalWriter:
                 self._ended.set()
             if self._sync is not None:
                 self._sync.close()
+                self._detach()
         self._errors.raise_deferred()
+
+    def _detach(self) -> None:
+        """Give the service a moment to get the end of the journal."""
+        if self._destination is not None:
+            from provml.remote.shipper import detach
+
+            with contextlib.suppress(Exception):  # the journal is complete here, and can be shipped later
+                detach(self.folder / f"{self.header.writer}.jsonl", self._destination)
 
     def _write_end(self, end: events.End) -> None:
         if self._file is not None:

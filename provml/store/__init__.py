@@ -1,6 +1,8 @@
 """The read side: an index over the journals of a home that can be queried while runs are active.
 
 store            the store itself
+remote           the store of a service
+opening          open either of them
 execute          checks, limits and errors of a query
 questions        questions of the catalog
 name_lookup      the nodes that names refer to
@@ -46,7 +48,8 @@ gc               remove temporary files of dead processes
 
 from provml.journal.annotations import Annotation
 from provml.store.artifacts import Artifact
+from provml.store.opening import open_store
 from provml.store.run_info import RunInfo
-from provml.store.store import Store, open_store
+from provml.store.store import Store
 
 __all__ = ["Annotation", "Artifact", "RunInfo", "Store", "open_store"]

@@ -50,6 +50,8 @@ def execute(
     engine = backend()
     try:
         result = engine.query(sparql, limits)
+    except ProvmlError:  # a service has described it
+        raise
     except _ENGINE_ERRORS as error:
         failure = _translate(error, sparql, limits)
     else:

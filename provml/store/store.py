@@ -675,11 +675,3 @@ def _create_home(home: Path) -> None:
     except OSError as error:
         reason = f"cannot create the home ({str(error.strerror or error).lower()})"
         raise FileFormatError(reason, "Pass another folder.", file=str(home)) from error
-
-
-def open_store(home: str | os.PathLike[str] | None = None, *, create: bool = False) -> Store:
-    """Open the store of a home; by default $PROVML_HOME, or `.provml` in the working directory.
-
-    A home that does not exist is an error, unless `create` makes an empty one.
-    """
-    return Store(home, create=create)

@@ -11,9 +11,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
-from provml.web import graph_store, operation, problems, provenance, sparql
+from provml.web import graph_store, mcp, operation, problems, provenance, sparql, store_api
 from provml.web.access_log import AccessLog
 from provml.web.api import artifacts, live, openapi, questions, runs, terms
+from provml.web.ingest import contents, journals
 from provml.web.metrics import RequestMetrics
 from provml.web.security import SecurityMiddleware
 from provml.web.service import Service
@@ -28,6 +29,10 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     artifacts,
     terms,
     live,
+    store_api,
+    journals,
+    contents,
+    mcp,
     openapi,
 )
 """Modules with a function `routes(service)`. The first route that matches a path answers."""

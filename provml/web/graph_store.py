@@ -21,10 +21,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from provml.errors import FileFormatError, InvalidIRI
+from provml.journal.run_files import RUN_ID
 from provml.model.values import IRI
 from provml.rdf.namespaces import ONTOLOGY, PREFIXES, RUNS
 from provml.rdf.parse_file import ParsedFile
-from provml.recording.inherit import RUN_ID
 from provml.store import export
 from provml.web import multipart, negotiation
 from provml.web.answers import PoolResponse, etag, is_current, not_modified

@@ -20,9 +20,10 @@ of resamplings of the trainings. Then follow the mean, which includes all distur
 wall time (medians). The control is a recorder that only reads the loss, as many trainings do to print it; this training
 does not. The cost of recording for those trainings is in the column `over control`. The limit writes four numbers per
 batch to a mapped file in a few lines of Python. `provml, captured` is the capture for PyTorch with all that it does (it
-looks for adaptations at every step), `provml, by hand` calls the recording API. Contenders that are not installed are
-listed and skipped. The column `kill -9` follows from the design of each contender: `keeps` if it writes through
-(sqlite, flushed files, a mapped journal), empty if it writes in portions or at the end. Nothing is asserted.
+looks for adaptations at every step), `provml, shipped` the same with a service in another process as its home, and
+`provml, by hand` calls the recording API. Contenders that are not installed are listed and skipped. The column
+`kill -9` follows from the design of each contender: `keeps` if it writes through (sqlite, flushed files, a mapped
+journal), empty if it writes in portions or at the end. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -97,6 +98,27 @@ def captured(folder: Path, training: dict[str, Any]) -> Iterator[Instrument]:
 
 
 @contextmanager
+def shipped(folder: Path, training: dict[str, Any]) -> Iterator[Instrument]:
+    """Use the capture of provml for PyTorch, and ship the run to a service in another process."""
+    from ship import TOKEN, provml_service
+
+    from provml.capture.torch import Capture
+
+    with provml_service(folder / "service") as url:
+        shipping = {"token": TOKEN, "spool": folder / "spool"}
+        with Capture("digits", training["network"], training["optimizer"], home=url, shipping=shipping) as capture:
+            epochs = capture.epochs(1_000_000)
+
+            def instrument(loader: Batches) -> Iterator[tuple[Any, Callable[..., None]]]:
+                next(epochs)
+                for pair in capture.batches(loader):
+                    yield pair, capture.measured
+
+            yield instrument
+            epochs.close()
+
+
+@contextmanager
 def tensorboard(folder: Path) -> Iterator[recorders.RecordBatch]:
     from torch.utils.tensorboard import SummaryWriter
 
@@ -133,6 +155,7 @@ CONTENDERS: dict[str, tuple[str, bool, Callable[..., Any]]] = {
     "bare numbers, mapped (limit)": ("", True, calling(bare)),
     "provml, captured": ("", True, captured),
     "provml, by hand": ("", True, calling(recorders.with_provml("map"))),
+    "provml, shipped": ("starlette", True, shipped),
     "json, flushed": ("", True, calling(recorders.with_json(True))),
     "MLflow, sqlite, synchronous": ("mlflow", True, calling(recorders.with_mlflow(True))),
     "MLflow, sqlite, asynchronous": ("mlflow", False, calling(recorders.with_mlflow(False))),
