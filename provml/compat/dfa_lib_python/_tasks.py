@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import re
-import time
 from typing import Any
 
 from provml.compat.dfa_lib_python._execution import Execution, Key
@@ -48,7 +47,7 @@ class TaskRecorder:
         self.outputs: list[tuple[str, Data]] = []
         self.is_done = False
         self.step = self.begin(self.inputs())
-        self.started = time.time()
+        self.started = self.run._time()
         self.location = "" if self.kind == "adaptation" else self.step._location
         for program in transformation.programs if self.location else ():
             self.run._emit(Implementation(self.location, program.name, source=program.path))
@@ -213,7 +212,7 @@ class TrainingRecorder(LearningRecorder):
     def begin(self, using: list[Data]) -> Stage:
         self.current_values: dict[str, Any] = {}
         self.first_epoch: int | None = None
-        self.ended = time.perf_counter()
+        self.ended = self.run._ticks()
         self.layers: list[dict[str, Any]] = []
         self.sets_without_epoch: set[str] = set()
         if not using:  # the originals do not declare that filters precede a training
@@ -286,7 +285,7 @@ class TrainingRecorder(LearningRecorder):
 
     def record_epoch(self, number: Any, values: dict[str, Any]) -> None:
         """Record an epoch that has just ended: its duration, and its measures of training and validation."""
-        now = time.perf_counter()
+        now = self.run._ticks()
         seconds = as_seconds(values.get("elapsed_time"))
         if seconds is None or not 0 <= seconds < math.inf:
             seconds = now - self.ended
