@@ -19,6 +19,9 @@ os.environ.setdefault("MYPY_CACHE_DIR", tempfile.mkdtemp(prefix="mypy-"))  # bef
 for _name in [*RANK_VARIABLES, *(name for name in os.environ if name.startswith("PROVML_"))]:
     if _name != "PROVML_NO_SKIP":  # a setting of the tests, see below
         os.environ.pop(_name, None)  # settings of the developer must not change what a test records
+for _name in ("COLUMNS", "LINES"):  # GNU readline exports them, so that the workers of xdist inherit a terminal size
+    os.environ.pop(_name, None)
+    os.unsetenv(_name)  # readline sets them behind the back of `os.environ`
 settings.register_profile("same", derandomize=True, deadline=None, print_blob=False)
 settings.register_profile("quick", settings.get_profile("same"), max_examples=20)
 settings.load_profile("same")

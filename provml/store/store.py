@@ -368,7 +368,7 @@ class Store:
         def find(name: str | HasId) -> RunInfo:
             if isinstance(name, RunInfo):
                 return name
-            text = name if isinstance(name, str) else getattr(name, "id", name)
+            text = name if isinstance(name, str) else str(getattr(name, "id", name))
             return runs[resolve_run_id(text, list(runs), lambda: next(iter(runs)), lambda: own_names)]
 
         return list({info.id: info for info in map(find, wanted)}.values())

@@ -132,6 +132,17 @@ def test_the_graph_conforms_to_the_ontology(scenario: dict[str, Any]):
         assert not report.results, str(report)
 
 
+@pytest.mark.parametrize("kind", ["epoch", "fold", "round", "episode"])
+def test_any_section_of_a_training_may_be_validated(home: Path, kind: str):
+    with record(home) as run, run.training() as training:
+        for section in training.epochs(2, kind=kind):
+            with section.validation() as validation:
+                validation.measured(loss=1.0)
+    (path,) = journals(home)
+    report = check(to_ntriples(path))
+    assert not report.results, str(report)
+
+
 # ---- summaries and values in force
 
 

@@ -69,7 +69,7 @@ def test_data_has_the_same_results_in_all_forms(name: str, tmp_path: Path):
     ntriples = ox.serialize(store, format=ox.RdfFormat.N_TRIPLES)
     assert ntriples is not None
     assert count_results(validate(ntriples)) == expected
-    with Store(tmp_path / "home") as home:
+    with Store(tmp_path / "home", create=True) as home:
         home.load(path)
         assert count_results(home.validate(None)) == expected
         assert len([quad for quad in home.graph() if isinstance(quad.graph_name, ox.DefaultGraph)]) == size
@@ -78,7 +78,7 @@ def test_data_has_the_same_results_in_all_forms(name: str, tmp_path: Path):
 def test_both_engines_use_the_implied_types(tmp_path: Path):
     text = " ".join(text for text, minimum in CASES.values() if not minimum)
     path = write(tmp_path, text)
-    with Store(tmp_path / "home") as home:
+    with Store(tmp_path / "home", create=True) as home:
         home.load(path)
         for engine in ENGINES:
             assert len(validate(path, engine=engine)) == 0
@@ -88,7 +88,7 @@ def test_both_engines_use_the_implied_types(tmp_path: Path):
 @pytest.mark.parametrize("first", ["classes", "data"])
 def test_the_order_in_which_files_are_loaded_does_not_matter(first: str, tmp_path: Path):
     texts = {"classes": OWN_CLASS, "data": f"{ENTITY} ex:a a ex:Researcher ."}
-    with Store(tmp_path / "home") as home:
+    with Store(tmp_path / "home", create=True) as home:
         for name in sorted(texts, key=lambda name: name != first):
             home.load(write(tmp_path, texts[name], f"{name}.ttl"))
         assert len(home.validate(None)) == 0
@@ -99,10 +99,10 @@ def test_named_graphs_are_validated_together_with_the_default_graph(engine: Engi
     path = write(tmp_path, f"{ENTITY} ex:g {{ ex:a a prov:Person ; prov:startedAtTime 'now' . }}", "data.trig")
     expected = count_results(validate(path, engine=engine))
     assert expected
-    with Store(tmp_path / "home") as home:
+    with Store(tmp_path / "home", create=True) as home:
         home.load(path)
         assert count_results(home.validate(None, engine=engine)) == expected
-    with Store(tmp_path / "other") as home:
+    with Store(tmp_path / "other", create=True) as home:
         home.load(write(tmp_path, f"{ENTITY} ex:a a prov:Person ; prov:startedAtTime 'now' ."), graph="urn:g")
         assert count_results(home.validate(None, engine=engine)) == expected
 
@@ -110,7 +110,7 @@ def test_named_graphs_are_validated_together_with_the_default_graph(engine: Engi
 def test_added_files_are_validated_together_with_the_runs(tmp_path: Path):
     run = train(tmp_path / "home")
     path = write(tmp_path, f"{ENTITY} ex:a a prov:Person .")
-    with Store(tmp_path / "home") as home:
+    with Store(tmp_path / "home", create=True) as home:
         recorded = count_results(home.validate(run))
         home.load(path)
         assert count_results(home.validate(None)) == recorded
@@ -120,5 +120,5 @@ def test_added_files_are_validated_together_with_the_runs(tmp_path: Path):
 
 def test_recorded_runs_lack_no_type(tmp_path: Path):
     run = train(tmp_path / "home")
-    with Store(tmp_path / "home") as home:
+    with Store(tmp_path / "home", create=True) as home:
         assert implied_triples(home.graph(run)) == []

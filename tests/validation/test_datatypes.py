@@ -131,7 +131,7 @@ def reports(data: Path, shapes: Path, engine: EngineName, home: Path) -> dict[st
     quads = list(ox.parse(path=data, format=ox.RdfFormat.TURTLE))
     ntriples = ox.serialize(quads, format=ox.RdfFormat.N_TRIPLES)
     assert ntriples is not None
-    with Store(home) as store:
+    with Store(home, create=True) as store:
         store.load(data)
         loaded = store.validate(None, [shapes], engine=engine)
     return {
@@ -246,7 +246,7 @@ def test_a_thing_conforms_to_the_shapes_that_were_compiled_with_its_class(engine
     restore_classes(classes)
     packed = datetime(2024, 1, 1, tzinfo=UTC)
     box = vocab.Small(IRI(f"{ZOO}b"), size=4, count=3, depth=2, code=-7, price=Decimal("4.0"), packed=packed)
-    with Store(tmp_path / "home") as store:
+    with Store(tmp_path / "home", create=True) as store:
         store.add(box)
         stored = store.validate(None, [tmp_path / "shapes.ttl"], engine=engine)
     for report in (validate(box, tmp_path / "shapes.ttl", engine=engine), stored):
@@ -262,7 +262,7 @@ def test_a_thing_conforms_to_the_shapes_that_were_compiled_with_its_class(engine
 def test_files_of_a_home_may_state_one_value_with_two_datatypes(engine: EngineName, tmp_path: Path):
     shapes = ":S sh:targetNode :a ; sh:property [ sh:path :p ; sh:datatype xsd:int ] ."
     _, shape_file = write(tmp_path, "", shapes)
-    with Store(tmp_path / "home") as store:
+    with Store(tmp_path / "home", create=True) as store:
         for name, text in (("int", ':a :p "4"^^xsd:int .'), ("other", ":b :p 4 .")):
             (tmp_path / f"{name}.ttl").write_text(PREFIXES + text)
             store.load(tmp_path / f"{name}.ttl")

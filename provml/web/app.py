@@ -1,0 +1,43 @@
+"""The ASGI application of a service: middleware, and the routes of all modules."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from types import ModuleType
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
+
+from provml.web import operation, problems
+from provml.web.access_log import AccessLog
+from provml.web.security import SecurityMiddleware
+from provml.web.service import Service
+
+ROUTE_MODULES: tuple[ModuleType, ...] = (operation,)
+"""Modules with a function `routes(service)`. The first route that matches a path answers."""
+
+
+def create_app(service: Service) -> Starlette:
+    """Return the application of a service. Its lifespan indexes in the background; the caller closes the service."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with service.running():
+            yield
+
+    routes: list[BaseRoute] = [route for module in ROUTE_MODULES for route in module.routes(service)]
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        middleware=[
+            Middleware(AccessLog),
+            Middleware(SecurityMiddleware, settings=service.settings),
+        ],
+        exception_handlers={HTTPException: problems.handle},
+    )
+    app.router.redirect_slashes = False
+    app.state.service = service
+    return app

@@ -1,0 +1,34 @@
+"""Endpoints for operation: whether the service is up, and the exchange of a ticket for a cookie."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from provml.web.problems import Problem
+from provml.web.routing import json_response, route, service_of
+from provml.web.service import Service
+
+
+def routes(service: Service) -> list[BaseRoute]:
+    """Return the routes of this module."""
+    return [
+        route("/healthz", healthz, access="none"),
+        route("/login", login, access="none"),
+    ]
+
+
+async def healthz(request: Request) -> Response:
+    """Say that the service is up."""
+    return json_response({"status": "ok"}, headers={"Cache-Control": "no-store"})
+
+
+async def login(request: Request) -> Response:
+    """Swap a one-time ticket for a cookie, and go to the first page: the ticket leaves the address bar."""
+    guard = service_of(request).guard
+    cookie = guard.redeem(request.query_params.get("ticket", ""))
+    if cookie is None:
+        raise Problem(403, "InvalidTicket", "The link was used already or is too old. Run `provml serve --link`.")
+    headers = {"Location": "/", "Set-Cookie": guard.set_cookie(cookie), "Cache-Control": "no-store"}
+    return Response(status_code=303, headers=headers)

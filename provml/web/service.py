@@ -1,0 +1,93 @@
+"""A running service: the store of its home, which it indexes, its tokens, and what runs in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Self
+
+from starlette.concurrency import run_in_threadpool
+
+from provml.store import Store
+from provml.web.security import Guard, read_or_create_tokens
+from provml.web.settings import ServiceLimits, ServiceSettings
+
+logger = logging.getLogger("provml.web")
+
+
+class Service:
+    """The state that all endpoints share. The process of a service holds the index of the home."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.settings = settings
+        self.store = Store(settings.home, create=True)
+        self.guard = Guard(settings, settings.tokens or read_or_create_tokens(settings.home))
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.is_stopping = False
+
+    @property
+    def home(self) -> Path:
+        """The home whose runs are served."""
+        return self.store.home
+
+    @property
+    def limits(self) -> ServiceLimits:
+        """The limits of requests."""
+        return self.settings.limits
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the index."""
+        self.store.close()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Index new events in the background until the block ends; lifespan of the application."""
+        self._wake = asyncio.Event()
+        self.is_stopping = False
+        self.start_task(self._sync_forever(), "sync")
+        try:
+            yield
+        finally:
+            await self.stop()
+
+    async def stop(self) -> None:
+        """End what runs in the background."""
+        self.is_stopping = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def start_task(self, work: object, name: str) -> None:
+        """Run a coroutine in the background until it ends or the service stops."""
+        task: asyncio.Task[None] = asyncio.create_task(work, name=name)  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def wake(self) -> None:
+        """Index soon: something was recorded. Call it in the thread of the event loop."""
+        self._wake.set()
+
+    async def _sync_forever(self) -> None:
+        is_failing = False
+        while True:
+            try:
+                await run_in_threadpool(self.store.sync)
+                is_failing = False
+            except Exception:  # a full disk: the journals are complete, and the next turn tries again
+                if not is_failing:
+                    logger.exception("indexing failed; the journals are complete")
+                is_failing = True
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self.settings.sync_seconds)
+            self._wake.clear()
