@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Self
 
@@ -27,6 +27,10 @@ class Service:
         self.guard = Guard(settings, settings.tokens or read_or_create_tokens(settings.home))
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self.background: list[Callable[[], Coroutine[None, None, None]]] = []
+        """Functions whose coroutines run while the service runs, and are cancelled when it stops."""
+        self.before_sync: list[Callable[[], object]] = []
+        """Functions that are called in a thread before the journals are read."""
         self.is_stopping = False
 
     @property
@@ -55,6 +59,8 @@ class Service:
         self._wake = asyncio.Event()
         self.is_stopping = False
         self.start_task(self._sync_forever(), "sync")
+        for work in self.background:
+            self.start_task(work(), "background")
         try:
             yield
         finally:
@@ -78,11 +84,16 @@ class Service:
         """Index soon: something was recorded. Call it in the thread of the event loop."""
         self._wake.set()
 
+    def _sync(self) -> None:
+        for call in self.before_sync:
+            call()
+        self.store.sync()
+
     async def _sync_forever(self) -> None:
         is_failing = False
         while True:
             try:
-                await run_in_threadpool(self.store.sync)
+                await run_in_threadpool(self._sync)
                 is_failing = False
             except Exception:  # a full disk: the journals are complete, and the next turn tries again
                 if not is_failing:
