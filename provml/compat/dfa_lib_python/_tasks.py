@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from provml.compat.dfa_lib_python._execution import Execution, Key
-from provml.compat.dfa_lib_python._kinds import EPOCH_COLUMNS, EPOCH_NUMBERS, is_layer, kind_of, measure_of
+from provml.compat.dfa_lib_python._kinds import EPOCH_COLUMNS, EPOCH_NUMBERS, is_layer, measure_of
 from provml.compat.dfa_lib_python._rows import Row, as_seconds, parse_row
 from provml.compat.dfa_lib_python.dataset import DataSet
 from provml.compat.dfa_lib_python.element import Element
@@ -21,11 +21,11 @@ from provml.compat.dfa_lib_python.transformation import Transformation
 from provml.journal.events import Begin, Done, ExecutionDetails, Implementation, Produced
 from provml.recording.data import Data
 from provml.recording.exit_status import status_of_exit
+from provml.recording.kinds import hyperparameter_of, kind_of
 from provml.recording.stages import Stage, Step
 
 RELATIVE_TOLERANCE = 1e-6
 """A smaller relative change of a rate is no change: some scripts pass 32-bit floats."""
-RATES = ("lrate", "lr", "learningrate")
 FILTER_COLUMNS = ("filter_name", "filter_type", "filter")
 PART_KINDS = tuple(method.value.lower() for method in MethodType)
 """Kinds of work that a part of a task may have."""
@@ -392,5 +392,4 @@ def _stage_measure(name: str, numbers: dict[str, Any]) -> str:
 
 def _hyperparameter(name: str) -> str:
     """Return the hyperparameter that an attribute such as NEW_LRATE changes."""
-    bare = name.removeprefix("new_")
-    return "learning_rate" if bare in RATES else bare
+    return hyperparameter_of(name.removeprefix("new_"))
