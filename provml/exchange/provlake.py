@@ -210,7 +210,8 @@ class _RunEvents:
         self.names: Counter[str] = Counter()
         self.refs: dict[tuple[str, str], str] = {}
         self.model_ref = ""
-        self.errors: list[str] = []
+        self.validations: dict[str, float] = {}
+        """Start of each validation stage by its location."""
 
     def all_events(self, *, is_silent: bool) -> Iterator[events.Event]:
         run = self.run
@@ -356,7 +357,8 @@ class _RunEvents:
         name = "validation" if stage.location == "training" else f"{stage.location}-validation"
         index = section.location.rpartition("/")[2]
         ended = section.ended or 0.0
-        if section is stage.sections[0]:
+        if name not in self.validations:
+            self.validations[name] = section.start(ended)
             yield events.Begin(name, "validation", section.start(ended), name)
         yield events.Begin(f"{name}/{index}", section.name, ended, index=int(index), parent=section.location)
         yield events.Measured(f"{name}/{index}", values)
@@ -379,9 +381,9 @@ class _RunEvents:
             texts = redact_text(activity.stdout), redact_text(activity.stderr)
             yield events.ExecutionDetails(location, output=texts[0], errors=texts[1])
         started = activity.start(ended)
-        if any(section.ended is not None and _has_validation(self, section) for section in activity.sections):
-            name = "validation" if location == "training" else f"{location}-validation"
-            yield events.Done(name, ended, max(ended - activity.sections[0].start(ended), 0.0))
+        name = "validation" if location == "training" else f"{location}-validation"
+        if activity.sections and name in self.validations:
+            yield events.Done(name, ended, max(ended - self.validations[name], 0.0))
         status = "FAILED" if activity.has_failed else "FINISHED"
         error = _error(activity) if activity.has_failed else []
         yield events.Done(location, ended, max(ended - started, 0.0), status, error)
@@ -424,7 +426,8 @@ class _RunEvents:
             if not ref:
                 ref = self.refs[path, store] = self._allocate(f"data-{name}")
                 kind = "model" if is_model_allowed and "model" in name.lower() else "dataset"
-                event = events.Data(ref, kind, name, path, store=store or self.run.client)
+                label = self.run.workflow if kind == "model" else name
+                event = events.Data(ref, kind, label, path, store=store or self.run.client)
                 if kind == "dataset":
                     event.values = characteristics or {}
             yield event, name, ref
@@ -453,10 +456,6 @@ class _RunEvents:
         encoded = _encode(values)
         if encoded:
             yield events.Parameter(location, encoded)
-
-
-def _has_validation(writer: _RunEvents, section: Activity) -> bool:
-    return any(name.startswith(VALIDATION_PREFIXES) for name in _measures(writer._section_values(section)))
 
 
 def _split(values: Message) -> tuple[Message, Message]:

@@ -106,6 +106,9 @@ class DataflowSource:
                 runs[_run_id(self.tag, f"execution {len(distinct)}")] = messages
         return runs
 
+    def forget(self) -> None:
+        """Do nothing: there are no other references."""
+
     def run_ids(self) -> Iterable[str]:
         """Return the ids of all runs."""
         return list(self._runs())

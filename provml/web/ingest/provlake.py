@@ -48,6 +48,9 @@ class WorkflowSource:
             changed[run.id] = None
         return changed
 
+    def forget(self) -> None:
+        """Do nothing: there are no other references."""
+
     def run_ids(self) -> Iterable[str]:
         """Return the ids of all runs."""
         return list(self.runs)

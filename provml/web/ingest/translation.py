@@ -49,6 +49,9 @@ class Source(Protocol):
     def translate(self, run_id: str, now: float) -> TranslatedRun:
         """Return a run as it is at a time; without events if it cannot be translated yet."""
 
+    def forget(self) -> None:
+        """Release memory: the source is complete, and is loaded again if there is more of it."""
+
 
 S = TypeVar("S", bound=Source)
 
@@ -78,14 +81,12 @@ class Ingest(Generic[S]):
         new_source: Callable[[str], S],
         *,
         clock: Callable[[], float] = time.time,
-        is_forgetful: bool = True,
     ) -> None:
         self.home = home
         self.protocol = protocol
         self.log = ReceivedLog(home, protocol)
         self.clock = clock
         self._new_source = new_source
-        self._is_forgetful = is_forgetful
         self._sources: dict[str, LiveSource[S]] = {}
         self._lock = threading.RLock()
 
@@ -137,7 +138,7 @@ class Ingest(Generic[S]):
         """Translate all that was ever received, and return the ids of the runs."""
         runs: list[str] = []
         for path in self.log.files():
-            state = self._new_source("")
+            state = self._new_source(path.stem)
             for request in read_requests(path):
                 state.apply(request)
             for run_id in state.run_ids():
@@ -209,6 +210,5 @@ class Ingest(Generic[S]):
         with self._lock:
             if self._sources.get(key) is source:
                 self.log.mark_closed(key)
-                source.journals.clear()
-                if self._is_forgetful:
-                    del self._sources[key]
+                del self._sources[key]
+                source.state.forget()
