@@ -327,7 +327,7 @@ class _RunEvents:
             kind = str(dataset.get("source_type") or "")
             values = {"digest": digest, "source_type": kind, **_parse(dataset.get("profile")), **tags}
             values["schema"] = str(dataset.get("schema") or "")[:MAX_TEXT_CHARS]
-            ref = f"dataset-{name}-{digest}"
+            ref = f"{events.SHARED_NAME}mlflow/{name}/{digest}"
             store = self.run.client if kind in ("local", "code", "") else kind
             event = events.Data(ref, "dataset", name, redact_url(path), store=store)
             event.values = encode_parameters({key: value for key, value in values.items() if value != ""})[0]

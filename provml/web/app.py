@@ -13,11 +13,11 @@ from starlette.routing import BaseRoute
 
 from provml.web import operation, problems
 from provml.web.access_log import AccessLog
-from provml.web.ingest import dfanalyzer, mlflow, provlake
+from provml.web.ingest import dfanalyzer, mlflow, openlineage, provlake
 from provml.web.security import SecurityMiddleware
 from provml.web.service import Service
 
-ROUTE_MODULES: tuple[ModuleType, ...] = (operation, dfanalyzer, provlake, mlflow)
+ROUTE_MODULES: tuple[ModuleType, ...] = (operation, dfanalyzer, provlake, mlflow, openlineage)
 """Modules with a function `routes(service)`. The first route that matches a path answers."""
 
 

@@ -142,13 +142,14 @@ def read_requests(path: Path) -> Iterator[Received]:
 def redact_json(value: Any, name: str = "") -> Any:
     """Return plain data without secrets: values with the name of a secret, and secrets inside of texts.
 
-    A pair of `key` and `value` is a name and its value. A text that is JSON is redacted inside.
+    A pair of `key` or `name` and `value` is a name and its value. A text that is JSON is redacted inside.
     """
     if isinstance(value, dict):
         if "timestamp" in value and "step" in value:  # a measure
             return value
-        if isinstance(value.get("key"), str) and "value" in value:
-            return {**value, "value": redact_json(value["value"], value["key"])}
+        for field in ("key", "name"):
+            if isinstance(value.get(field), str) and "value" in value:
+                return {**value, "value": redact_json(value["value"], value[field])}
         return {key: redact_json(item, key) for key, item in value.items()}
     if isinstance(value, list):
         return [redact_json(item, name) for item in value]
