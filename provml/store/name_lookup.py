@@ -68,6 +68,10 @@ class Queryable(Protocol):
     """What a lookup needs of a store."""
 
     @property
+    def opens_files(self) -> bool:
+        """Whether a value may be the path of a file, whose content is then looked up."""
+
+    @property
     def backend(self) -> Backend:
         """The engine."""
 
@@ -151,7 +155,7 @@ def _candidates(store: Queryable, nodes: NodesByName, kind: str, value: str) -> 
 
 def _nodes_of_content(store: Queryable, kind: str, value: str) -> set[IRI]:
     """Return the nodes with the content of a file on the disk, or with a digest that starts with the given digits."""
-    digits = file_digest(value) or value.lower()
+    digits = (file_digest(value) if store.opens_files else "") or value.lower()
     if not DIGITS.fullmatch(digits):
         return set()
     cls = NODE_CLASSES.get(kind, "provlake:DataReference")
@@ -311,7 +315,7 @@ def complete_digest(store: Queryable, query: Query, param: Parameter, value: Any
     if not value:
         advice = "Pass the digest or its first digits."
         raise InvalidParameter(query.name, param.name, value, param.expected, advice, problem=f"{param.name} is empty")
-    value = file_digest(value) or value.lower()
+    value = (file_digest(value) if store.opens_files else "") or value.lower()
     if len(value) >= 64:
         return value
     digests = [name for name in names_of(store, "content") if name.startswith(value)]

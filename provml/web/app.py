@@ -11,13 +11,30 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
-from provml.web import operation, problems
+from provml.web import graph_store, operation, problems, provenance, sparql
 from provml.web.access_log import AccessLog
+from provml.web.api import artifacts, live, openapi, questions, runs, terms
 from provml.web.ingest import dfanalyzer, mlflow, openlineage, provlake
+from provml.web.metrics import RequestMetrics
 from provml.web.security import SecurityMiddleware
 from provml.web.service import Service
 
-ROUTE_MODULES: tuple[ModuleType, ...] = (operation, dfanalyzer, provlake, mlflow, openlineage)
+ROUTE_MODULES: tuple[ModuleType, ...] = (
+    operation,
+    sparql,
+    graph_store,
+    provenance,
+    runs,
+    questions,
+    artifacts,
+    terms,
+    live,
+    openapi,
+    dfanalyzer,
+    provlake,
+    mlflow,
+    openlineage,
+)
 """Modules with a function `routes(service)`. The first route that matches a path answers."""
 
 
@@ -29,16 +46,18 @@ def create_app(service: Service) -> Starlette:
         async with service.running():
             yield
 
+    metrics = RequestMetrics()
     routes: list[BaseRoute] = [route for module in ROUTE_MODULES for route in module.routes(service)]
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
         middleware=[
-            Middleware(AccessLog),
+            Middleware(AccessLog, metrics=metrics),
             Middleware(SecurityMiddleware, settings=service.settings),
         ],
         exception_handlers={HTTPException: problems.handle},
     )
     app.router.redirect_slashes = False
     app.state.service = service
+    app.state.metrics = metrics
     return app

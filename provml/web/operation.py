@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from provml.web.metrics import TEXT_FORMAT, service_text
 from provml.web.problems import Problem
 from provml.web.routing import json_response, route, service_of
 from provml.web.service import Service
@@ -15,13 +16,27 @@ def routes(service: Service) -> list[BaseRoute]:
     """Return the routes of this module."""
     return [
         route("/healthz", healthz, access="none"),
+        route("/", first_page),
+        route("/metrics", metrics),
         route("/login", login, access="none"),
+        route("/api/v1/tickets", create_ticket, methods=("POST",), access="write"),
     ]
 
 
 async def healthz(request: Request) -> Response:
     """Say that the service is up."""
     return json_response({"status": "ok"}, headers={"Cache-Control": "no-store"})
+
+
+async def first_page(request: Request) -> Response:
+    """Go to the page of the interface."""
+    return Response(status_code=303, headers={"Location": "/api/docs"})
+
+
+async def metrics(request: Request) -> Response:
+    """Return counters in the text format of Prometheus."""
+    text = request.app.state.metrics.text() + service_text(service_of(request))
+    return Response(text, headers={"Cache-Control": "no-store"}, media_type=TEXT_FORMAT)
 
 
 async def login(request: Request) -> Response:
@@ -32,3 +47,8 @@ async def login(request: Request) -> Response:
         raise Problem(403, "InvalidTicket", "The link was used already or is too old. Run `provml serve --link`.")
     headers = {"Location": "/", "Set-Cookie": guard.set_cookie(cookie), "Cache-Control": "no-store"}
     return Response(status_code=303, headers=headers)
+
+
+async def create_ticket(request: Request) -> Response:
+    """Return a one-time ticket for a browser."""
+    return json_response({"ticket": service_of(request).guard.new_ticket()}, 201, {"Cache-Control": "no-store"})

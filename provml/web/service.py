@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Self
@@ -12,8 +14,12 @@ from typing import Self
 from starlette.concurrency import run_in_threadpool
 
 from provml.store import Store
+from provml.web.cache import PositionCache
+from provml.web.query_pool import QueryPool
+from provml.web.run_ends import RunEnds
 from provml.web.security import Guard, read_or_create_tokens
 from provml.web.settings import ServiceLimits, ServiceSettings
+from provml.web.snapshots import Snapshots
 
 logger = logging.getLogger("provml.web")
 
@@ -24,14 +30,28 @@ class Service:
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.store = Store(settings.home, create=True)
+        self.store.opens_files = False  # a path that a client names is never opened
         self.guard = Guard(settings, settings.tokens or read_or_create_tokens(settings.home))
+        self.cache = PositionCache()
+        self.run_ends = RunEnds()
+        self.snapshots = Snapshots(self.store)
+        self.pool = QueryPool(settings.limits, self.snapshots)
         self._wake = asyncio.Event()
+        self._sync_lock = asyncio.Lock()
+        self.write_lock = asyncio.Lock()
+        """Held while loaded graphs are changed."""
+        self._synced = -math.inf
         self._tasks: set[asyncio.Task[None]] = set()
         self.background: list[Callable[[], Coroutine[None, None, None]]] = []
         """Functions whose coroutines run while the service runs, and are cancelled when it stops."""
         self.before_sync: list[Callable[[], object]] = []
         """Functions that are called in a thread before the journals are read."""
         self.is_stopping = False
+        self.stopping = asyncio.Event()
+        self.syncs = 0
+        self.streams = 0
+        """Number of open live streams."""
+        self.catalog_stamp: tuple[tuple[str, int], ...] | None = None
 
     @property
     def home(self) -> Path:
@@ -57,7 +77,12 @@ class Service:
     async def running(self) -> AsyncIterator[None]:
         """Index new events in the background until the block ends; lifespan of the application."""
         self._wake = asyncio.Event()
+        self._sync_lock = asyncio.Lock()
+        self.write_lock = asyncio.Lock()
         self.is_stopping = False
+        self.stopping = asyncio.Event()
+        self.snapshots = Snapshots(self.store)
+        self.pool = QueryPool(self.limits, self.snapshots)
         self.start_task(self._sync_forever(), "sync")
         for work in self.background:
             self.start_task(work(), "background")
@@ -69,10 +94,13 @@ class Service:
     async def stop(self) -> None:
         """End what runs in the background."""
         self.is_stopping = True
+        self.stopping.set()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.pool.close()
+        self.snapshots.close()
 
     def start_task(self, work: object, name: str) -> None:
         """Run a coroutine in the background until it ends or the service stops."""
@@ -89,11 +117,23 @@ class Service:
             call()
         self.store.sync()
 
+    async def fresh(self, max_age: float = 0.0) -> str:
+        """Index what is new, unless that was done in the last `max_age` seconds, and return the position."""
+        if time.monotonic() - self._synced > max_age:
+            start = time.monotonic()
+            async with self._sync_lock:
+                if self._synced < start:  # else another request has waited for the same
+                    begun = time.monotonic()
+                    await run_in_threadpool(self._sync)
+                    self.syncs += 1
+                    self._synced = begun
+        return self.store.position
+
     async def _sync_forever(self) -> None:
         is_failing = False
         while True:
             try:
-                await run_in_threadpool(self._sync)
+                await self.fresh()
                 is_failing = False
             except Exception:  # a full disk: the journals are complete, and the next turn tries again
                 if not is_failing:
