@@ -112,7 +112,8 @@ class Service:
         """Index soon: something was recorded. Call it in the thread of the event loop."""
         self._wake.set()
 
-    def _sync(self) -> None:
+    def sync(self) -> None:
+        """Index what is new, in the thread of the caller."""
         for call in self.before_sync:
             call()
         self.store.sync()
@@ -124,7 +125,7 @@ class Service:
             async with self._sync_lock:
                 if self._synced < start:  # else another request has waited for the same
                     begun = time.monotonic()
-                    await run_in_threadpool(self._sync)
+                    await run_in_threadpool(self.sync)
                     self.syncs += 1
                     self._synced = begun
         return self.store.position

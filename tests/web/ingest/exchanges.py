@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import re
@@ -15,11 +16,14 @@ from starlette.testclient import TestClient
 import provml
 from provml.exchange.openlineage import run_id_of
 from provml.exchange.provlake import workflow_of
+from provml.journal import events
+from provml.store import Store
 from provml.web.ingest.dfanalyzer import DataflowSource, source_key
 from provml.web.ingest.openlineage import JobRunSource
 from provml.web.ingest.provlake import WorkflowSource, messages_of
 from provml.web.ingest.received import Received
 from provml.web.ingest.translation import Ingest
+from provml.web.service import Service
 
 SUITE = Path(os.environ.get("PROVML_SUITES") or Path(__file__).parents[4] / "shared" / "suites") / "wire"
 HOST = "http://127.0.0.1:8420"
@@ -60,16 +64,34 @@ def graph(home: Path) -> set[tuple[str, ...]]:
         return {tuple(map(str, row)) for row in store.query("SELECT ?s ?p ?o WHERE { ?s ?p ?o }")}
 
 
-def rows(home: Path, query: str) -> list[tuple[Any, ...]]:
+@contextlib.contextmanager
+def opened(place: Path | Service) -> Iterator[Store]:
+    """Open a home; or use the store of a service, after it has translated and indexed what is there."""
+    if isinstance(place, Service):
+        place.sync()
+        yield place.store
+    else:
+        with provml.open(place) as store:
+            yield store
+
+
+def rows(place: Path | Service, query: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query over a home."""
-    with provml.open(home) as store:
+    with opened(place) as store:
         return [tuple(row) for row in store.query(query)]
 
 
-def statuses(home: Path) -> dict[str, str]:
+def statuses(place: Path | Service) -> dict[str, str]:
     """Return the status of each run by its name."""
-    with provml.open(home) as store:
+    with opened(place) as store:
         return {run.name: run.status for run in store.runs()}
+
+
+def all_events(place: Path | Service) -> list[events.AnyEvent]:
+    """Return the events of all runs."""
+    with opened(place) as store:
+        paths = sorted(store.home.glob("runs/*/*.jsonl"))
+        return [events.decode(line) for path in paths for line in path.read_bytes().splitlines()]
 
 
 # ---- translation without a service
