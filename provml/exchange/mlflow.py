@@ -185,17 +185,23 @@ class MlflowRun:
             key, value = str(fields.get("key")), to_number(fields.get("value"))
             step, timestamp = to_int(fields.get("step"), 0), to_milliseconds(fields.get("timestamp"), time)
             identity = key, step, timestamp, "NaN" if math.isnan(value) else value
+            names = ("model_id", "dataset_name", "dataset_digest")
+            extra = tuple((name, str(fields[name])) for name in names if fields.get(name))
+            self._add_model_metric(str(fields.get("model_id") or ""), key, Metric(step, timestamp, value, extra))
             if identity in self._identities:
                 continue
             self._identities.add(identity)
-            names = ("model_id", "dataset_name", "dataset_digest")
-            extra = tuple((name, str(fields[name])) for name in names if fields.get(name))
             values = self.metrics.setdefault(key, [])
             self.is_unordered = self.is_unordered or any(step < other.step for other in values[-1:])
             metric = Metric(step, timestamp, value, extra)
             values.append(metric)
             self.latest[key] = max(metric, self.latest.get(key, metric), key=_rank)
             self._received[step] = max(time, self._received.get(step, 0.0))
+
+    def _add_model_metric(self, model_id: str, key: str, metric: Metric) -> None:
+        """Note a value of a measure of a model."""
+        if model_id in self.models:
+            self.models[model_id].setdefault("metrics", {})[key, _rank(metric)] = metric
 
     def _add_inputs(self, body: Fields) -> None:
         for item in _dicts(body.get("datasets")):

@@ -51,13 +51,13 @@ def parse_path(tracking: Tracking, text: str) -> ArtifactPath:
 
 def check_path(text: str) -> None:
     """Refuse a path that is not a plain relative one."""
-    decoded = text
-    for _ in range(3):
+    decoded, previous = text, ""
+    while decoded != previous:
         segments = decoded.strip("/").split("/")
         is_plain = not decoded.startswith("/") and "\\" not in decoded and decoded.isprintable()
         if not is_plain or any(segment in ("", ".", "..") for segment in segments) or len(decoded) > MAX_PATH_CHARS:
             raise invalid(f"Invalid path: {text[:200]!r}. Pass a relative path without '.' and '..'.")
-        decoded = unquote(decoded)
+        decoded, previous = unquote(decoded), decoded
 
 
 def files_of(tracking: Tracking, place: ArtifactPath) -> dict[str, StoredArtifact]:

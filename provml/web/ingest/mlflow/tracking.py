@@ -435,7 +435,9 @@ def model_answer(model: Fields) -> Fields:
         "source_run_id": model.get("source_run_id") or "",
         "tags": model.get("tags") or [],
     }
-    return {"info": info, "data": _answer(params=model.get("params") or [])}
+    extra = {"model_id": model["model_id"], "run_id": info["source_run_id"]}
+    metrics = [{**metric_answer(key, metric), **extra} for (key, _), metric in model.get("metrics", {}).items()]
+    return {"info": info, "data": _answer(params=model.get("params") or [], metrics=metrics)}
 
 
 def experiment_answer(experiment: Fields) -> Fields:
