@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,11 +42,8 @@ def serve(home: Path | None, host: str, port: int, link: bool, quiet: bool, **op
     The service listens on this machine only, and needs a token always: the tokens are in HOME/service, for the owner's
     eyes only, or in PROVML_READ_TOKEN and PROVML_WRITE_TOKEN. For a browser, a link that works once is printed.
     """
-    try:
-        import starlette  # noqa: F401  # only the service imports it; here the question is whether it is there
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise MissingDependency("starlette and uvicorn", "serve") from None
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise MissingDependency("starlette and uvicorn", "serve")
     from provml.web.command import new_link, run_service
 
     folder = (home or default_home()).absolute()
