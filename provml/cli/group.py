@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from provml.cli.terminal import echo_message
 from provml.errors import ProvmlError
 
 
@@ -23,12 +24,20 @@ class CommandGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ProvmlError as error:
-            click.echo(f"provml: {error}", err=True)
+            echo_message(str(error))
             ctx.exit(error.exit_code)
+        except RuntimeError as error:
+            from provml.store.backend import damage_reason, is_damaged
+
+            if not is_damaged(error):
+                raise
+            message = f"provml: the index is damaged ({damage_reason(error)}). Run `provml rebuild`: nothing is lost."
+            click.echo(message, err=True)
+            ctx.exit(1)
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise
             file = f"{error.filename}: " if error.filename else ""
             reason = (error.strerror or str(error)).lower()
-            click.echo(f"provml: {file}{reason}. Check the path and its permissions.", err=True)
+            echo_message(f"{file}{reason}. Check the path and its permissions.")
             ctx.exit(2)

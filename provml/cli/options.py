@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from provml.errors import plural
+from provml.cli.terminal import echo_message, terminal_width
+from provml.errors import IndexDamaged, plural
 from provml.paths import default_home
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def open_store(home: Path | None) -> Iterator[Store]:
         problems = store.problems
         if problems:
             lines = plural(len(problems), "journal line")
-            click.echo(f"provml: {lines} could not be indexed. Run `provml verify` for details.", err=True)
+            echo_message(f"{lines} could not be indexed. Run `provml verify` for details.")
         yield store
 
 
@@ -99,7 +100,10 @@ def count_new_events(home: Path, *, from_start: bool = False) -> int:
     from provml.journal.run_files import list_journals
     from provml.store.checkpoint import IndexCheckpoint, read
 
-    checkpoint = IndexCheckpoint() if from_start else read(home / "index" / "progress")
+    checkpoint = IndexCheckpoint()
+    if not from_start:
+        with contextlib.suppress(IndexDamaged):  # all events have to be indexed again
+            checkpoint = read(home / "index" / "progress")
     count = 0
     for name in list_journals(home):
         journal = checkpoint.journals.get(f"runs/{name}")
@@ -116,4 +120,4 @@ def print_answer(answer: Answer, fmt: str, empty: str = "") -> None:
     elif empty and not answer.rows:
         click.echo(empty)
     else:
-        click.echo(str(answer))
+        click.echo(answer.to_text(terminal_width()))
