@@ -23,10 +23,10 @@ SLOW = {  # reasoners, type checkers, linters, builds, the W3C suites, huge jour
     "typing", "wheel",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
-    "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "child_runs", "crash",
-    "demo", "endpoint", "live", "log", "maintenance", "openapi", "other_languages", "parse_file", "processes",
-    "query_guard", "query_process", "remote_store", "security", "serve", "server", "shipping", "sparql", "status",
-    "store", "terminal",
+    "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "child_runs", "clients",
+    "crash", "demo", "endpoint", "live", "log", "maintenance", "openapi", "other_languages", "parse_file",
+    "processes", "query_guard", "query_process", "remote_store", "replay", "security", "serve", "server", "shipping",
+    "sparql", "status", "store", "terminal",
 }  # fmt: skip
 
 

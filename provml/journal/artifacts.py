@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, Self
 
 from provml.errors import FileFormatError
 
@@ -85,24 +85,14 @@ class ArtifactFiles:
 
     def _write(self, chunks: Iterable[bytes]) -> Content:
         """Write a content, and give it its name when it is complete and on the disk."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        part = self.folder / f"{os.urandom(16).hex()}{PART_SUFFIX}"
-        digest, size = hashlib.sha256(), 0
-        try:
-            with part.open("xb") as file:
-                for chunk in chunks:
-                    digest.update(chunk)
-                    size += len(chunk)
-                    file.write(chunk)
-                file.flush()
-                os.fsync(file.fileno())
-            part.chmod(0o444)
-            target = self.path(digest.hexdigest())
-            target.parent.mkdir(exist_ok=True)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
-        return Content(digest.hexdigest(), size)
+        with self.writer() as writer:
+            for chunk in chunks:
+                writer.write(chunk)
+            return writer.commit()
+
+    def writer(self) -> ContentWriter:
+        """Return a writer of a content that comes in pieces."""
+        return ContentWriter(self)
 
     def adopt(self, part: Path, sha256: str) -> bool:
         """Move a complete file of the same disk to the contents; return False if it does not have its digest."""
@@ -180,6 +170,43 @@ class ArtifactFiles:
             part.rename(target)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+
+class ContentWriter:
+    """Writes a content in pieces to a temporary file, which `commit` gives its name; without it, nothing is stored."""
+
+    def __init__(self, files: ArtifactFiles) -> None:
+        self._files = files
+        files.folder.mkdir(parents=True, exist_ok=True)
+        self._part = files.folder / f"{os.urandom(16).hex()}{PART_SUFFIX}"
+        self._file = self._part.open("xb")
+        self._digest = hashlib.sha256()
+        self.size = 0
+        """Bytes that were written."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+        self._part.unlink(missing_ok=True)
+
+    def write(self, chunk: bytes) -> None:
+        """Write a piece."""
+        self._digest.update(chunk)
+        self.size += len(chunk)
+        self._file.write(chunk)
+
+    def commit(self) -> Content:
+        """Store what was written, and return its content."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._part.chmod(0o444)
+        target = self._files.path(self._digest.hexdigest())
+        target.parent.mkdir(exist_ok=True)
+        self._part.replace(target)
+        return Content(self._digest.hexdigest(), self.size)
 
 
 def _entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:

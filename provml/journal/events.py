@@ -40,6 +40,8 @@ STEP_KINDS = (*LEARNING_KINDS, "preparation", "filter", "curation", "split", "ex
 
 OTHER_RUN = "run:"
 """Prefix of a reference to data that another run has named: `run:ID/REF`."""
+SHARED_NAME = "name:"
+"""Prefix of a reference to data that all runs call by the same name, where its content is not known."""
 
 DISK_NAMES = {
     "boot_id": "boot", "location": "at", "media_type": "media", "pid_namespace": "ns", "seconds": "s", "spec": "said",

@@ -15,6 +15,7 @@ from provml.mapping.context import MappingContext
 from provml.mapping.state import ArtifactState, SectionState
 from provml.model.values import IRI
 from provml.rdf.json_values import decode_value
+from provml.rdf.namespaces import NODES
 
 ROLES = {
     "raw": vocab.RAW_ROLE,
@@ -22,6 +23,8 @@ ROLES = {
     "validation": vocab.VALIDATION_ROLE,
     "test": vocab.TEST_ROLE,
 }
+SHARED_DATA = f"{NODES}data/"
+"""Start of the IRIs of data that all runs call by the same name."""
 EVALUATION_ROLES = ("validation", "test")
 """Roles of data that a training measures itself on; it learns from data in any other role."""
 LEARNING_ROLES = ("raw", "training")
@@ -140,7 +143,7 @@ def _characteristic(
     kind = "feature-characteristic" if is_features else "characteristic"
     ordinal = _ordinal(artifact, f"{kind}/{name}", value)
     number = f"/{ordinal}" if ordinal > 1 else ""
-    is_shared = artifact.content_iri.startswith("urn:")
+    is_shared = _is_shared(artifact)
     owner = f"{context.run}/data/{iris.quote_segment(event.ref)}" if is_shared else artifact.content_iri
     iri = IRI(f"{owner}/{kind}/{iris.quote_segment(name)}{number}{context.state.writer_suffix}")
     attribute = context.plan.characteristic(event.kind, name)
@@ -293,7 +296,7 @@ def map_produced(context: MappingContext, event: events.Produced) -> None:
 def _next_generation(context: MappingContext, ref: str, artifact: ArtifactState) -> dict[str, Any]:
     """Count a production of data, set its current entity, and return the values of a specialized entity."""
     artifact.generations += 1
-    is_shared = artifact.content_iri.startswith("urn:")
+    is_shared = _is_shared(artifact)
     if artifact.generations == 1 and not is_shared:
         return {}
     number = f"/{artifact.generations}" if artifact.generations > 1 else ""
@@ -302,6 +305,11 @@ def _next_generation(context: MappingContext, ref: str, artifact: ArtifactState)
         return {"specialization_of": IRI(artifact.content_iri)}
     artifact.iri = f"{context.run}/data/{iris.quote_segment(ref)}{context.state.writer_suffix}{number}"
     return {"specialization_of": IRI(artifact.content_iri), **_identity(artifact), "path": artifact.paths}
+
+
+def _is_shared(artifact: ArtifactState) -> bool:
+    """Return whether all runs share the node of data: it stands for a content, or for a name that all runs use."""
+    return artifact.content_iri.startswith(("urn:", SHARED_DATA))
 
 
 def _emit_model_hyperparameters(context: MappingContext, artifact: ArtifactState, values: events.Values) -> None:

@@ -6,7 +6,7 @@ import hashlib
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from provml.journal.events import OTHER_RUN
+from provml.journal.events import OTHER_RUN, SHARED_NAME
 from provml.model.values import IRI
 from provml.rdf.namespaces import NODES, RUNS
 
@@ -42,10 +42,12 @@ def shared_iri(kind: str, *parts: str) -> IRI:
 def data_iri(run: str, ref: str, suffix: str = "") -> IRI:
     """Return the IRI of data: by its content if the reference is a digest, else by its run's own name for it.
 
-    A reference `run:ID/REF` means data that another run has named.
+    A reference `run:ID/REF` means data that another run has named, `name:NAME` data that all runs call so.
     """
     if ref.startswith("sha256:"):
         return IRI(f"urn:{ref}")
+    if ref.startswith(SHARED_NAME):
+        return shared_iri("data", ref.removeprefix(SHARED_NAME))
     if ref.startswith(OTHER_RUN):
         run_id, _, name = ref.removeprefix(OTHER_RUN).partition("/")
         return IRI(f"{run_iri(run_id)}/data/{quote_segment(name)}")

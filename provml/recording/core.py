@@ -75,6 +75,12 @@ class RunCore(EndsOnExit):
     _acquire_buffer: Callable[[BufferOwner], BatchBuffer | None] = staticmethod(lambda owner: None)
     """Return the batch buffer for a section, or None if it is not available."""
 
+    _time: Callable[[], float] = staticmethod(time.time)
+    """Return the time in seconds since 1970. A run that was recorded elsewhere has the clock of what was received."""
+
+    _ticks: Callable[[], float] = staticmethod(perf_counter)
+    """Return the seconds of a clock for durations."""
+
     @property
     def capture_errors(self) -> int:
         """Number of capture errors: errors of the recording, not of the training."""
@@ -96,7 +102,7 @@ class RunCore(EndsOnExit):
 
     def _on_begin(self) -> None:
         """Note that a stage or a step begins: the program went on after an exception that it caught."""
-        self._last_begin = perf_counter()
+        self._last_begin = self._ticks()
         self._failure = None
 
     def _on_training_end(self, error: BaseException | None, ended: float) -> None:
@@ -289,7 +295,7 @@ class RunCore(EndsOnExit):
         """Record that the content of data is stored, under a name: by default that of its file."""
         name = name or (Path(data.path).name if data.path else data.name)
         media_type = FOLDER_TYPE if content.is_folder else media_type or media_type_of(name)
-        event = events.Artifact(time.time(), data.ref, name, *content[:2], media_type, data.path)
+        event = events.Artifact(self._time(), data.ref, name, *content[:2], media_type, data.path)
         event.is_folder = content.is_folder
         self._emit(event)
         if not ArtifactFiles(self.home).has(content.sha256):  # removed before it belonged to a run: see store.artifacts

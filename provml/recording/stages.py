@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sized
-from time import perf_counter, time
 from typing import Any
 
 from provml.journal.events import (
@@ -62,9 +61,9 @@ class Step(EndsOnExit):
         self._values: Values = {}
         self._closed = False
         self._pid = os.getpid()
-        self._began = perf_counter() - ago
+        self._began = run._ticks() - ago
         if not run.disabled:
-            self._begin(using, values, to_text(by), time() - ago)
+            self._begin(using, values, to_text(by), run._time() - ago)
 
     def _begin(self, using: Using, values: Mapping[str, Any], by: str, began: float) -> None:
         run = self.run
@@ -98,7 +97,8 @@ class Step(EndsOnExit):
             return
         self._closed = True
         self.run._unregister(self)
-        self.run._emit(Done(self._location, time() - ago, perf_counter() - ago - self._began, *status_of_exit(error)))
+        run = self.run
+        run._emit(Done(self._location, run._time() - ago, run._ticks() - ago - self._began, *status_of_exit(error)))
 
     @never_raise
     def used(self, data: Using, *, role: str = "") -> None:
@@ -226,7 +226,7 @@ class Stage(Step):
         A stage whose last loop over epochs was left by an exception has failed with it, also if the program caught it.
         """
         if self._pid == os.getpid() and not self._closed:
-            ended = perf_counter() - ago
+            ended = self.run._ticks() - ago
             exit_error = self._end_loops([loop for loop in self._loops if not loop.is_running()], error)
             if error is None and exit_error is not None:
                 error, ended = exit_error, self._left_time
@@ -248,7 +248,7 @@ class Stage(Step):
             epoch = self._loops.pop(loop)
             if not loop.is_over:
                 exit_error = loop.exit_error(error)
-                epoch._ended = self._left_time = loop.left_time or perf_counter()
+                epoch._ended = self._left_time = loop.left_time or self.run._ticks()
                 epoch.done(error=exit_error)
         return exit_error
 
@@ -330,7 +330,7 @@ class Stage(Step):
         else:
             location = f"{self._location}/{as_index(section, 'The epoch of an adaptation')}"
         details = to_text(technique), to_text(reason), to_text(by), run._encode_values(parameters or {})
-        event = Adapted(location, time(), run._encode_values(values), *details)
+        event = Adapted(location, run._time(), run._encode_values(values), *details)
         if during is None and self.current_epoch is not None and self._has_ended(self.current_epoch):
             self._pending_adaptations.append(event)
         else:
@@ -409,10 +409,10 @@ class Epoch(BatchedSection, EndsOnExit, FormatsAsIndex):
         self._closed = run.disabled
         self._pid = os.getpid()
         self._ended = 0.0
-        self._began = perf_counter() - ago
+        self._began = run._ticks() - ago
         if not run.disabled:
             stage._open[self] = None
-            run._emit(Begin(self._location, kind, time() - ago, index=index, parent=during))
+            run._emit(Begin(self._location, kind, run._time() - ago, index=index, parent=during))
 
     def __repr__(self) -> str:
         return f"<Epoch {self.index} of {self.stage.name!r} {self._state()}>"
@@ -439,9 +439,10 @@ class Epoch(BatchedSection, EndsOnExit, FormatsAsIndex):
         self.stage._open.pop(self, None)
         self._end_interrupted_batch(error)
         self._release_buffer()
-        now = perf_counter()
+        run = self.run
+        now = run._ticks()
         ended = self._ended or now
-        self.run._emit(Done(self._location, time() - now + ended, ended - self._began, *status_of_exit(error)))
+        run._emit(Done(self._location, run._time() - now + ended, ended - self._began, *status_of_exit(error)))
 
     def measured(self, /, **values: Any) -> None:
         """Record measures. Values are numbers of any type that has an exact value; None is left out."""

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute
 from provml.web import graph_store, mcp, operation, problems, provenance, sparql, store_api
 from provml.web.access_log import AccessLog
 from provml.web.api import artifacts, live, openapi, questions, runs, terms
-from provml.web.ingest import contents, journals
+from provml.web.ingest import contents, dfanalyzer, journals, mlflow, openlineage, provlake
 from provml.web.metrics import RequestMetrics
 from provml.web.security import SecurityMiddleware
 from provml.web.service import Service
@@ -34,6 +34,10 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     contents,
     mcp,
     openapi,
+    dfanalyzer,
+    provlake,
+    mlflow,
+    openlineage,
 )
 """Modules with a function `routes(service)`. The first route that matches a path answers."""
 

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Self
 
@@ -78,6 +78,10 @@ class Service:
         """Held while loaded graphs are changed."""
         self._synced = -math.inf
         self._tasks: set[asyncio.Task[None]] = set()
+        self.background: list[Callable[[], Coroutine[None, None, None]]] = []
+        """Functions whose coroutines run while the service runs, and are cancelled when it stops."""
+        self.before_sync: list[Callable[[], object]] = []
+        """Functions that are called in a thread before the journals are read."""
         self.is_stopping = False
         self.stopping = asyncio.Event()
         self.syncs = 0
@@ -116,6 +120,8 @@ class Service:
         self.snapshots = Snapshots(self.store)
         self.pool = QueryPool(self.limits, self.snapshots)
         self.start_task(self._sync_forever(), "sync")
+        for work in self.background:
+            self.start_task(work(), "background")
         try:
             yield
         finally:
@@ -147,6 +153,12 @@ class Service:
         self.snapshots.renew()
         self.view.expire()
 
+    def sync(self) -> None:
+        """Index what is new, in the thread of the caller."""
+        for call in self.before_sync:
+            call()
+        self.store.sync()
+
     async def fresh(self, max_age: float = 0.0) -> str:
         """Index what is new, unless that was done in the last `max_age` seconds, and return the position."""
         if not max_age:
@@ -168,7 +180,7 @@ class Service:
             async with self._sync_lock:
                 if self._synced < start:  # else another request has waited for the same
                     begun = time.monotonic()
-                    await run_in_threadpool(self.store.sync)
+                    await run_in_threadpool(self.sync)
                     self.syncs += 1
                     self._synced = begun
         return self.store.position

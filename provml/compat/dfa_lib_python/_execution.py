@@ -10,6 +10,7 @@ from typing import Protocol
 from provml.compat.dfa_lib_python import _kinds
 from provml.compat.dfa_lib_python.dataflow import Dataflow
 from provml.journal import events
+from provml.recording.core import RunCore
 from provml.recording.data import Data
 from provml.recording.ids import new_run_id
 from provml.recording.inherit import inherited_run
@@ -19,7 +20,7 @@ Key = tuple[str, str]
 """Tag of a transformation, and id of a task."""
 MAX_SLUG_CHARS = 120
 _lock = threading.Lock()
-_executions: weakref.WeakKeyDictionary[Dataflow, dict[str, Execution]] = weakref.WeakKeyDictionary()
+_executions: weakref.WeakKeyDictionary[Dataflow, dict[str, LocalExecution]] = weakref.WeakKeyDictionary()
 
 
 class RecordedTask(Protocol):
@@ -39,15 +40,14 @@ class RecordedTask(Protocol):
 class Execution:
     """A run of a dataflow. `tasks` maps tag and id, then sub-id, to the recorder of a task."""
 
-    def __init__(self, dataflow: Dataflow, exec_tag: str) -> None:
+    def __init__(self, dataflow: Dataflow, run: RunCore) -> None:
         self.dataflow = dataflow
         self.tasks: dict[Key, dict[str, RecordedTask]] = {}
-        self.is_finished = False
-        self.run = Run(dataflow.tag, model=dataflow.tag, by=dataflow.email, run=_run_id(exec_tag))
+        self.run = run
         try:
-            self.run._emit(events.Workflow(_kinds.to_workflow(dataflow)))
+            run._emit(events.Workflow(_kinds.to_workflow(dataflow)))
         except Exception as error:
-            self.run._report_error(error)
+            run._report_error(error)
 
     @property
     def is_over(self) -> bool:
@@ -63,6 +63,16 @@ class Execution:
         recorder = self.tasks.get(task, {}).get(sub_id)
         return recorder is not None and recorder.is_done
 
+
+class LocalExecution(Execution):
+    """An execution of this process, which records its run."""
+
+    run: Run
+
+    def __init__(self, dataflow: Dataflow, exec_tag: str) -> None:
+        super().__init__(dataflow, Run(dataflow.tag, model=dataflow.tag, by=dataflow.email, run=_run_id(exec_tag)))
+        self.is_finished = False
+
     def finish(self) -> None:
         """End the run."""
         self.is_finished = True
@@ -75,7 +85,7 @@ class Execution:
             self.run = Run(run.name, model=run.model, home=run.home, run=run.id)
 
 
-def execution_of(dataflow: Dataflow, exec_tag: str, task: Key, sub_id: str) -> Execution:
+def execution_of(dataflow: Dataflow, exec_tag: str, task: Key, sub_id: str) -> LocalExecution:
     """Return the execution of a task: the execution with that tag or, without a tag, the latest of the dataflow.
 
     Without a tag, a task that has ended and starts again starts another run. A new run finishes the completed ones.
@@ -88,7 +98,7 @@ def execution_of(dataflow: Dataflow, exec_tag: str, task: Key, sub_id: str) -> E
                 for other in executions.values():
                     if other.is_over:
                         other.finish()
-            execution = by_tag[exec_tag] = Execution(dataflow, exec_tag)
+            execution = by_tag[exec_tag] = LocalExecution(dataflow, exec_tag)
         else:
             execution.resume()
         return execution

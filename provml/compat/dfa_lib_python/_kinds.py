@@ -1,8 +1,7 @@
-"""Kinds of transformations, and a dataflow as the workflow of a run."""
+"""A dataflow as the workflow of a run, and the columns of its sets."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import Any
 
@@ -19,28 +18,12 @@ from provml.compat.dfa_lib_python.set import Set
 from provml.compat.dfa_lib_python.set_type import SetType
 from provml.compat.dfa_lib_python.transformation import Transformation
 from provml.journal.events import LEARNING_KINDS
+from provml.recording.kinds import kind_of
 
-KINDS = {
-    "training": ("training", "trainingmodel", "train", "trainmodel", "fit"),
-    "adaptation": ("adaptation", "adapt"),
-    "evaluation": ("testing", "testingmodel", "test", "testmodel", "evaluation", "evaluate", "evaluatemodel"),
-    "validation": ("validation", "validationmodel", "validate", "validatemodel"),
-    "filter": ("filter", "filters", "applyfilter", "applyfilters"),
-    "split": ("split", "splitdata", "datasplit", "splitdataset"),
-    "preparation": ("preparation", "datapreparation", "preparedata", "preprocessing", "preprocess"),
-    "extraction": ("featureextraction", "extractfeatures"),
-}
-"""Kind of a transformation by its tag."""
 TYPES = {AttributeType.NUMERIC: "double", AttributeType.TEXT: "string"}
 EPOCH_NUMBERS = ("epoch", "epoch_id")
 """Columns with the number of an epoch; Keras-Prov uses the second."""
 EPOCH_COLUMNS = (*EPOCH_NUMBERS, "elapsed_time")
-
-
-def kind_of(tag: str) -> str:
-    """Return the kind of a transformation by its tag; "step" for any other tag."""
-    bare = re.sub(r"[^a-z]", "", tag.lower())
-    return next((kind for kind, tags in KINDS.items() if bare in tags), "step")
 
 
 def measure_of(name: str) -> str:

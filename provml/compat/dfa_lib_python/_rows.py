@@ -13,7 +13,7 @@ from provml.compat.dfa_lib_python.element import Element
 from provml.compat.dfa_lib_python.set import Set
 from provml.errors import WrongValue
 from provml.model.values import plain
-from provml.recording.run import Run
+from provml.recording.core import RunCore
 
 NAN_MARKER = -9999999
 """The originals write this number for NaN, which their database cannot store."""
@@ -32,7 +32,7 @@ class Row(NamedTuple):
     values: dict[str, Any]
 
 
-def parse_row(run: Run, data_set: Set, element: Element) -> Row:
+def parse_row(run: RunCore, data_set: Set, element: Element) -> Row:
     """Parse an element by the attributes of its set. A value of the wrong type is counted as a capture error."""
     attributes, raw_values = data_set.columns, element.raw_values
     if len(raw_values) != len(attributes):

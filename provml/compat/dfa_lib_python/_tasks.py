@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import math
 import re
-import time
 from typing import Any
 
 from provml.compat.dfa_lib_python._execution import Execution, Key
-from provml.compat.dfa_lib_python._kinds import EPOCH_COLUMNS, EPOCH_NUMBERS, is_layer, kind_of, measure_of
+from provml.compat.dfa_lib_python._kinds import EPOCH_COLUMNS, EPOCH_NUMBERS, is_layer, measure_of
 from provml.compat.dfa_lib_python._rows import Row, as_seconds, parse_row
 from provml.compat.dfa_lib_python.dataset import DataSet
 from provml.compat.dfa_lib_python.element import Element
@@ -22,11 +21,11 @@ from provml.compat.dfa_lib_python.transformation import Transformation
 from provml.journal.events import Begin, Done, ExecutionDetails, Implementation, Produced
 from provml.recording.data import Data
 from provml.recording.exit_status import status_of_exit
+from provml.recording.kinds import hyperparameter_of, kind_of
 from provml.recording.stages import Stage, Step
 
 RELATIVE_TOLERANCE = 1e-6
 """A smaller relative change of a rate is no change: some scripts pass 32-bit floats."""
-RATES = ("lrate", "lr", "learningrate")
 FILTER_COLUMNS = ("filter_name", "filter_type", "filter")
 PART_KINDS = tuple(method.value.lower() for method in MethodType)
 """Kinds of work that a part of a task may have."""
@@ -48,7 +47,7 @@ class TaskRecorder:
         self.outputs: list[tuple[str, Data]] = []
         self.is_done = False
         self.step = self.begin(self.inputs())
-        self.started = time.time()
+        self.started = self.run._time()
         self.location = "" if self.kind == "adaptation" else self.step._location
         for program in transformation.programs if self.location else ():
             self.run._emit(Implementation(self.location, program.name, source=program.path))
@@ -213,7 +212,7 @@ class TrainingRecorder(LearningRecorder):
     def begin(self, using: list[Data]) -> Stage:
         self.current_values: dict[str, Any] = {}
         self.first_epoch: int | None = None
-        self.ended = time.perf_counter()
+        self.ended = self.run._ticks()
         self.layers: list[dict[str, Any]] = []
         self.sets_without_epoch: set[str] = set()
         if not using:  # the originals do not declare that filters precede a training
@@ -286,7 +285,7 @@ class TrainingRecorder(LearningRecorder):
 
     def record_epoch(self, number: Any, values: dict[str, Any]) -> None:
         """Record an epoch that has just ended: its duration, and its measures of training and validation."""
-        now = time.perf_counter()
+        now = self.run._ticks()
         seconds = as_seconds(values.get("elapsed_time"))
         if seconds is None or not 0 <= seconds < math.inf:
             seconds = now - self.ended
@@ -393,5 +392,4 @@ def _stage_measure(name: str, numbers: dict[str, Any]) -> str:
 
 def _hyperparameter(name: str) -> str:
     """Return the hyperparameter that an attribute such as NEW_LRATE changes."""
-    bare = name.removeprefix("new_")
-    return "learning_rate" if bare in RATES else bare
+    return hyperparameter_of(name.removeprefix("new_"))

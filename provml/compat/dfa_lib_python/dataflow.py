@@ -46,6 +46,10 @@ class Dataflow(ProvenanceObject):
         self.transformations = transformations
         self.hyperparameters = hyperparameters
         self.predefined = predefined
+        self._register()
+
+    def _register(self) -> None:
+        """Let tasks of this process find the dataflow by its tag."""
         _declared[self._tag] = self
 
     def _declare(self, family: str) -> None:
@@ -89,7 +93,7 @@ class Dataflow(ProvenanceObject):
 
     def save(self) -> None:
         """Write the dataflow to the home, for tasks in other processes."""
-        _declared[self._tag] = self
+        self._register()
         fields = {"name": self.tag, "email": self.email, "undecided": self.undecided, "families": self.families}
         steps = [{**step.get_specification(), "tag": step.tag} for step in self.merged()]
         _dataflow_files.save_dataflow(self._tag, {"tag": self._tag, "transformations": steps, **fields})
@@ -97,11 +101,11 @@ class Dataflow(ProvenanceObject):
     def has(self, tag: str) -> bool:
         """Return whether a transformation is declared, or will be declared on first use."""
         is_earlier = self.predefined and tag.lower() in predefined.EARLIER_TAGS
-        return self._find(tag) is not None or is_earlier or (self.undecided and _family(tag) != "")
+        return self._find(tag) is not None or is_earlier or (self.undecided and family_of(tag) != "")
 
     def transformation(self, tag: str) -> Transformation:
         """Return a transformation by its tag."""
-        if self.undecided and self._find(tag) is None and (family := _family(tag)):
+        if self.undecided and self._find(tag) is None and (family := family_of(tag)):
             self._declare(family)
         if self.predefined and self._find(tag) is None and (step := predefined.dlprov_earlier(tag)):
             self.steps.append(step)
@@ -151,13 +155,13 @@ def find_dataflow(dataflow: Any, *transformations: str) -> Dataflow:
     fields = _dataflow_files.load_dataflow(dataflow.lower())
     if fields is not None:
         return _restore(fields)
-    if any(map(_family, transformations)):
+    if any(map(family_of, transformations)):
         return Dataflow(dataflow, True)
     advice = f"Declare it before its tasks, with Dataflow({dataflow!r}, …).save()."
     raise TagNotFound("dataflow", dataflow, "This process", tuple(item.tag for item in _declared.values()), advice)
 
 
-def _family(tag: str) -> str:
+def family_of(tag: str) -> str:
     """Return the family of a predefined transformation: "dnnprov", "dlprov", or an empty text."""
     for family, tags in (
         ("dnnprov", predefined.DNNPROV),

@@ -1,0 +1,90 @@
+"""What the endpoints of all protocols share: keep a request, and translate in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from provml.web.ingest.received import Received
+from provml.web.ingest.translation import Ingest
+from provml.web.problems import Problem
+from provml.web.routing import read_body, require, service_of
+from provml.web.service import Service
+from provml.web.settings import is_loopback
+
+logger = logging.getLogger("provml.web")
+
+TURN_SECONDS = 0.25
+"""Time between two looks for runs that are due to be translated."""
+UNREADABLE = "unreadable"
+"""Source of requests that name none."""
+MAX_AGENT_CHARS = 300
+
+
+def add_ingest(service: Service, ingest: Ingest[Any]) -> None:
+    """Translate what a protocol receives while a service runs, and before a question is answered."""
+
+    async def translate_forever() -> None:
+        await run_in_threadpool(ingest.resume)
+        try:
+            while True:
+                if await run_in_threadpool(ingest.translate):
+                    service.wake()
+                await asyncio.sleep(TURN_SECONDS)
+        finally:
+            ingest.finish()
+
+    service.background.append(translate_forever)
+    service.before_sync.append(lambda: ingest.translate(at_once=True))
+
+
+async def read_request(request: Request, action: str) -> Received:
+    """Read a request that is to be kept, whatever its body is."""
+    body = await read_body(request)
+    return received(request, action, body=body)
+
+
+def received(request: Request, action: str, *, body: bytes = b"null") -> Received:
+    """Return a request with the time, the address of its client, and a hash of its token."""
+    return Received.from_bytes(
+        time.time(),
+        action,
+        body,
+        query=dict(request.query_params),
+        client=request.client.host if request.client is not None else "",
+        agent=request.headers.get("user-agent", "")[:MAX_AGENT_CHARS],
+        owner=service_of(request).guard.owner(request),
+    )
+
+
+async def keep(ingest: Ingest[Any], source: str, request: Received) -> None:
+    """Keep a request and take it in; a problem if it cannot be kept."""
+    try:
+        await run_in_threadpool(ingest.receive, source or UNREADABLE, request)
+    except OSError as error:
+        detail = f"The request could not be kept ({error.strerror or error}). Free some space, then send it again."
+        raise Problem(507, "NotKept", detail, headers={"Retry-After": "10"}) from error
+
+
+def require_write(request: Request) -> None:
+    """Raise a problem unless a request may write.
+
+    On the further ports of a service its user lets clients of other systems write without a token, if they are on this
+    machine: such clients cannot be given one.
+    """
+    service = service_of(request)
+    server, client = request.scope.get("server"), request.client
+    is_open_port = server is not None and server[1] in service.settings.also_listen
+    is_local = client is not None and is_loopback(client.host)
+    if is_open_port and is_local and not service.settings.read_only:
+        return
+    try:
+        require(request, "write")
+    except Problem as problem:
+        logger.warning("refused %s %s: %s", request.method, request.scope["route_path"], problem.detail)
+        raise
