@@ -15,8 +15,9 @@ from provml.web import operation, problems
 from provml.web.access_log import AccessLog
 from provml.web.security import SecurityMiddleware
 from provml.web.service import Service
+from provml.web.viewer import routes as viewer_routes
 
-ROUTE_MODULES: tuple[ModuleType, ...] = (operation,)
+ROUTE_MODULES: tuple[ModuleType, ...] = (operation, viewer_routes)
 """Modules with a function `routes(service)`. The first route that matches a path answers."""
 
 
