@@ -16,6 +16,7 @@ validate     validate
 pictures     plot, lineage, report
 importing    import
 compile      compile, ontology
+serve        serve
 demo         demo
 
 run_table    the table of runs as text that fits the terminal, for `runs` and `compare`
@@ -42,6 +43,7 @@ from provml.cli import (
     pictures,
     query,
     runs,
+    serve,
     validate,
 )
 from provml.cli import compile as compile_command
@@ -65,6 +67,7 @@ for module in (
     query,
     validate,
     importing,
+    serve,
     maintenance,
     compile_command,
     demo,

@@ -27,12 +27,14 @@ curves           measures and settings of runs by epoch
 lineage_walk     the steps and data behind a node, or after it
 lineage          the lineage of a thing, described for a picture
 imports          files that were added by hand
+loaded_graphs    the graphs of those files, and the replacement of their content
 background_sync  sync in a thread
 memory_throttle  the memory of a bulk load
 lock             the write lock of an index
 fork             open stores in forked children
 query_guard      what a query may be
 query_process    a query in a process of its own
+query_worker     a process that executes many queries on a copy of the index
 export           a run or all as RDF
 validate         a run or all against shapes
 maintenance      verify journals, remove runs, copy a home

@@ -28,12 +28,13 @@ FORMATS = {
     ".owl": ox.RdfFormat.RDF_XML,
     ".jsonld": ox.RdfFormat.JSON_LD,
 }
+GRAPH_COMMENT = b"# graph "
 TRANSACTION_BYTES = 2 << 20
 """A file with fewer bytes is loaded in one transaction."""
 
 
-def store_file(home: Path, write: Callable[[Path], object], source: str) -> None:
-    """Store new N-Quads of a source in the home atomically, or leave the home as it was.
+def store_file(home: Path, write: Callable[[Path], object], source: str) -> Path:
+    """Store new N-Quads of a source in the home atomically, or leave the home as it was; return their file.
 
     The file is the only copy, so it is on the disk when this returns.
     """
@@ -53,6 +54,7 @@ def store_file(home: Path, write: Callable[[Path], object], source: str) -> None
         part.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             folder.rmdir()  # only if it is empty
+    return path
 
 
 def _fsync(path: Path) -> None:
@@ -125,6 +127,8 @@ class ImportedFiles:
                     self._damaged[name] = (size, problem)
                     continue
                 backend.add(parse_added(path), bulk=size >= TRANSACTION_BYTES)
+                for graph in named_empty_graphs(path):
+                    backend.graph().add_graph(graph)
                 self._damaged.pop(name, None)
                 loaded.append(name)
         return len(loaded) > count
@@ -149,6 +153,17 @@ class ImportedFiles:
         except (OSError, UnicodeDecodeError) as error:
             return Problem(file, 0, str(getattr(error, "strerror", None) or error).lower()[:300])
         return None
+
+
+def named_empty_graphs(path: Path) -> list[ox.NamedNode]:
+    """Return the graphs that the first lines of a file name in comments: N-Quads cannot hold an empty graph."""
+    graphs = []
+    with path.open("rb") as file:
+        for line in file:
+            if not line.startswith(GRAPH_COMMENT):
+                break
+            graphs.append(ox.NamedNode(line.removeprefix(GRAPH_COMMENT).decode().strip()[1:-1]))
+    return graphs
 
 
 def parse_added(path: Path) -> Iterator[ox.Quad]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import hashlib
 import os
 import shutil
 import tempfile
@@ -71,6 +72,7 @@ class Index:
         self.backend = OxigraphBackend(folder)
         self.checkpoint = IndexCheckpoint() if folder is None else checkpoints.read(folder / "progress")
         self._committed = self._saved = checkpoints.encode(self.checkpoint)
+        self._position_of, self._position = b"", ("", 0.0)
         self._events_since_snapshot = 0
         self._events_since_save = 0
         self._reserved = set(self.checkpoint.journals)
@@ -252,6 +254,18 @@ class Index:
         in_journals = [problem for journal in self.checkpoint.journals.values() for problem in journal.problems]
         in_annotations = [problem for run in self.checkpoint.annotations.values() for problem in run.problems]
         return in_journals + in_annotations + self.imported.problems
+
+    @property
+    def position(self) -> tuple[str, float]:
+        """A digest of what was indexed, and the time at which it was first seen in this process."""
+        if self._position_of is not self._committed:
+            self._position_of = self._committed
+            digest = hashlib.blake2b(self._committed, digest_size=12).hexdigest()
+            if not self._position[0] and self.folder is not None and (self.folder / "progress").exists():
+                self._position = digest, (self.folder / "progress").stat().st_mtime
+            elif digest != self._position[0]:
+                self._position = digest, time.time()
+        return self._position
 
     # ---- checkpoint
 

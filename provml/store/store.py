@@ -18,20 +18,22 @@ import pyoxigraph as ox
 from provml import rdf
 from provml.answers import Answer, RowStream
 from provml.catalog import Catalog, Query, user_folders
-from provml.errors import ArtifactNotFound, FileFormatError, plural
+from provml.errors import ArtifactNotFound, FileFormatError, WrongValue, plural
 from provml.journal.annotations import Annotation, Kind, present_texts
 from provml.journal.capture_errors import add_up
 from provml.journal.run_files import HasId, require_home, resolve_run_id
 from provml.model.thing import Thing
+from provml.model.values import IRI
 from provml.paths import default_home
-from provml.store import imports, maintenance, query_terms, questions
+from provml.rdf.namespaces import ONTOLOGY
+from provml.store import imports, loaded_graphs, maintenance, query_terms, questions
 from provml.store.annotations import add_annotations, own_name
 from provml.store.artifacts import Artifact, ArtifactList, find_artifacts, list_artifacts
 from provml.store.backend import Backend
 from provml.store.background_sync import BackgroundSync
 from provml.store.checkpoint import Problem
 from provml.store.execute import QueryOptions, execute
-from provml.store.index import DEFAULT_LIMITS, Index, IndexLimits
+from provml.store.index import DEFAULT_LIMITS, ONTOLOGY_GRAPH, Index, IndexLimits
 from provml.store.lineage_context import lineage_context
 from provml.store.run_graph import run_graph
 from provml.store.run_info import RunInfo, runs_html
@@ -124,6 +126,16 @@ class Store:
         """The folder of the index; None if the index is in memory."""
         return self._index.folder
 
+    @property
+    def position(self) -> str:
+        """A short text that changes whenever the content of the index changes, and is the same after a restart."""
+        return self._index.position[0]
+
+    @property
+    def position_time(self) -> float:
+        """The time of the last change of the index that this store has seen, in seconds since the epoch."""
+        return self._index.position[1]
+
     # ---- sync
 
     def sync(self, on_progress: Callable[[int], None] | None = None) -> int:
@@ -190,6 +202,28 @@ class Store:
         count = imports.store_rdf_file(self.home, Path(path), graph)
         self.sync()
         return count
+
+    def loaded_graphs(self) -> list[str]:
+        """Return the IRIs of the named graphs that were loaded."""
+        self._check_open()
+        return sorted(name.value for name in loaded_graphs.graph_names(self._index))
+
+    def replace_loaded(self, graphs: Iterable[str | None] | None, content: Path | None) -> None:
+        """Replace what was loaded into some graphs by the N-Quads of a file, or by nothing.
+
+        A graph is an IRI, or None for the default graph; None in place of a list stands for all graphs. What runs
+        recorded, and the ontology, stay as they are.
+        """
+        names: list[Any] | None = None
+        if graphs is not None:
+            names = [ox.DefaultGraph() if graph is None else ox.NamedNode(IRI(graph)) for graph in graphs]
+            if ONTOLOGY_GRAPH in names:
+                raise WrongValue("Store", "replace_loaded", ONTOLOGY, "a loaded graph", "Choose another graph.")
+        with self._lock:
+            self.sync()
+            if loaded_graphs.replace(self._index, names, content):
+                self._recreate_index()
+            self.sync()
 
     # ---- queries
 

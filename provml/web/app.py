@@ -11,13 +11,19 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
-from provml.web import operation, problems
+from provml.web import graph_store, operation, problems, provenance, sparql
 from provml.web.access_log import AccessLog
 from provml.web.security import SecurityMiddleware
 from provml.web.service import Service
 from provml.web.viewer import routes as viewer_routes
 
-ROUTE_MODULES: tuple[ModuleType, ...] = (operation, viewer_routes)
+ROUTE_MODULES: tuple[ModuleType, ...] = (
+    operation,
+    sparql,
+    graph_store,
+    provenance,
+    viewer_routes,
+)
 """Modules with a function `routes(service)`. The first route that matches a path answers."""
 
 

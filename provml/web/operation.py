@@ -16,6 +16,7 @@ def routes(service: Service) -> list[BaseRoute]:
     return [
         route("/healthz", healthz, access="none"),
         route("/login", login, access="none"),
+        route("/api/v1/tickets", create_ticket, methods=("POST",), access="write"),
     ]
 
 
@@ -32,3 +33,8 @@ async def login(request: Request) -> Response:
         raise Problem(403, "InvalidTicket", "The link was used already or is too old. Run `provml serve --link`.")
     headers = {"Location": "/", "Set-Cookie": guard.set_cookie(cookie), "Cache-Control": "no-store"}
     return Response(status_code=303, headers=headers)
+
+
+async def create_ticket(request: Request) -> Response:
+    """Return a one-time ticket for a browser."""
+    return json_response({"ticket": service_of(request).guard.new_ticket()}, 201, {"Cache-Control": "no-store"})

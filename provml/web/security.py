@@ -51,6 +51,11 @@ def read_or_create_tokens(home: Path) -> Tokens:
     return Tokens(*(_read_or_create(folder / f"{name}.token") for name in ("read", "write")))
 
 
+def has_tokens(home: Path) -> bool:
+    """True if a home has tokens already."""
+    return all((home / "service" / f"{name}.token").is_file() for name in ("read", "write"))
+
+
 def _read_or_create(path: Path) -> str:
     with contextlib.suppress(FileExistsError):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -75,7 +80,7 @@ class Guard:
     def access(self, connection: HTTPConnection) -> Access:
         """Return what a request may do, by its token, its cookie, or because it came by the Unix socket."""
         server = connection.scope.get("server")
-        if server is not None and server[1] is None:  # a Unix socket: the file's permissions decide
+        if self.settings.no_token or (server is not None and server[1] is None):  # a Unix socket has permissions
             return self._limit("write")
         token = _token(connection.headers.get("authorization", ""))
         if token:
@@ -130,7 +135,7 @@ class Guard:
 
     def _access_of_token(self, token: str) -> Access:
         candidate = token.encode("utf-8", "surrogateescape")
-        is_write = hmac.compare_digest(candidate, self.tokens.write.encode())
+        is_write = bool(self.tokens.write) and hmac.compare_digest(candidate, self.tokens.write.encode())
         is_read = hmac.compare_digest(candidate, self.tokens.read.encode())
         return "write" if is_write else "read" if is_read else "none"
 

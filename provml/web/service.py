@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Self
@@ -12,8 +14,10 @@ from typing import Self
 from starlette.concurrency import run_in_threadpool
 
 from provml.store import Store
+from provml.web.query_pool import QueryPool
 from provml.web.security import Guard, read_or_create_tokens
 from provml.web.settings import ServiceLimits, ServiceSettings
+from provml.web.snapshots import Snapshots
 
 logger = logging.getLogger("provml.web")
 
@@ -25,9 +29,16 @@ class Service:
         self.settings = settings
         self.store = Store(settings.home, create=True)
         self.guard = Guard(settings, settings.tokens or read_or_create_tokens(settings.home))
+        self.snapshots = Snapshots(self.store)
+        self.pool = QueryPool(settings.limits, self.snapshots)
         self._wake = asyncio.Event()
+        self._sync_lock = asyncio.Lock()
+        self.write_lock = asyncio.Lock()
+        """Held while loaded graphs are changed."""
+        self._synced = -math.inf
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_stopping = False
+        self.stopping = asyncio.Event()
 
     @property
     def home(self) -> Path:
@@ -53,7 +64,12 @@ class Service:
     async def running(self) -> AsyncIterator[None]:
         """Index new events in the background until the block ends; lifespan of the application."""
         self._wake = asyncio.Event()
+        self._sync_lock = asyncio.Lock()
+        self.write_lock = asyncio.Lock()
         self.is_stopping = False
+        self.stopping = asyncio.Event()
+        self.snapshots = Snapshots(self.store)
+        self.pool = QueryPool(self.limits, self.snapshots)
         self.start_task(self._sync_forever(), "sync")
         try:
             yield
@@ -63,10 +79,13 @@ class Service:
     async def stop(self) -> None:
         """End what runs in the background."""
         self.is_stopping = True
+        self.stopping.set()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.pool.close()
+        self.snapshots.close()
 
     def start_task(self, work: object, name: str) -> None:
         """Run a coroutine in the background until it ends or the service stops."""
@@ -78,11 +97,22 @@ class Service:
         """Index soon: something was recorded. Call it in the thread of the event loop."""
         self._wake.set()
 
+    async def fresh(self, max_age: float = 0.0) -> str:
+        """Index what is new, unless that was done in the last `max_age` seconds, and return the position."""
+        if time.monotonic() - self._synced > max_age:
+            start = time.monotonic()
+            async with self._sync_lock:
+                if self._synced < start:  # else another request has waited for the same
+                    begun = time.monotonic()
+                    await run_in_threadpool(self.store.sync)
+                    self._synced = begun
+        return self.store.position
+
     async def _sync_forever(self) -> None:
         is_failing = False
         while True:
             try:
-                await run_in_threadpool(self.store.sync)
+                await self.fresh()
                 is_failing = False
             except Exception:  # a full disk: the journals are complete, and the next turn tries again
                 if not is_failing:

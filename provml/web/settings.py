@@ -32,6 +32,8 @@ class ServiceLimits:
     query_bytes: int = 1 << 20
     """The text of a query."""
     query_seconds: float = 30.0
+    answer_seconds: float = 300.0
+    """Time to send an answer, which a slow client cannot exceed."""
     query_memory_bytes: int = 2 << 30
     """Address space of a worker process."""
     result_bytes: int = 1 << 30
@@ -62,6 +64,8 @@ class ServiceSettings:
     port: int = DEFAULT_PORT
     socket: Path | None = None
     """A Unix socket, in place of an address."""
+    no_token: bool = False
+    """Let every process of this machine read and write; for loopback addresses only."""
     tokens: Tokens | None = None
     """By default the tokens in `home/service`, which are created at the first start."""
     allow_hosts: tuple[str, ...] = ()

@@ -1,0 +1,108 @@
+"""What `provml serve` does: check the settings, open the service, say where it is, and serve."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+from provml.errors import FileFormatError, HomeNotFound
+from provml.web import server
+from provml.web.security import has_tokens, read_or_create_tokens
+from provml.web.service import Service
+from provml.web.settings import ServiceLimits, ServiceSettings, Tokens
+
+ADDRESS_FILE = "service/address.json"
+"""Where a running service can be found: its address and process."""
+
+
+def run_service(
+    home: Path, host: str, port: int, *, tokens: Tokens | None, say: Callable[[str], object], **options: Any
+) -> None:
+    """Serve a home until a signal."""
+    settings = ServiceSettings(
+        home,
+        host=host,
+        port=port,
+        tokens=tokens,
+        socket=options["socket"],
+        also_listen=tuple(options["also_listen"]),
+        allow_hosts=tuple(options["allow_host"]),
+        cors_origins=tuple(origin.rstrip("/") for origin in options["cors"]),
+        base_url=options["base_url"],
+        read_only=options["read_only"],
+        no_token=options["no_token"],
+        limits=ServiceLimits(workers=options["workers"], query_seconds=options["timeout"]),
+    )
+    check(settings)
+    sockets = server.bind(settings)
+    if settings.socket is None:
+        settings = replace(settings, port=sockets[0].getsockname()[1])
+    with Service(settings) as service:
+        address = home / ADDRESS_FILE
+        _write_address(address, settings)
+        try:
+            server.serve(service, sockets, lambda: _announce(service, say))
+        finally:
+            address.unlink(missing_ok=True)
+
+
+def check(settings: ServiceSettings) -> None:
+    """Raise an error for settings that would let everybody in."""
+    if settings.is_loopback:
+        return
+    if settings.no_token:
+        raise FileFormatError(
+            f"{settings.host} can be reached by other machines, and --no-token would let all of them in",
+            "Leave out --no-token, or listen on 127.0.0.1.",
+            file="serve",
+        )
+    if settings.tokens is None and not has_tokens(settings.home):
+        raise FileFormatError(
+            f"{settings.host} can be reached by other machines, and there is no token yet",
+            "Set PROVML_WRITE_TOKEN and PROVML_READ_TOKEN, or start the service on 127.0.0.1 once, which creates both.",
+            file="serve",
+        )
+    if "*" in settings.cors_origins:
+        raise FileFormatError("--cors * would let all pages read", "Name the origins.", file="serve")
+
+
+def _announce(service: Service, say: Callable[[str], object]) -> None:
+    settings = service.settings
+    if settings.socket is not None:
+        say(f"Serving {service.home} at unix:{settings.socket}")
+        return
+    say(f"Serving {service.home} at {settings.url}")
+    if not settings.is_loopback:
+        say("Other machines can reach this address, without encryption. Put a proxy with TLS before it.")
+    if settings.no_token:
+        say("Every process of this machine may read and write: --no-token.")
+        return
+    say(f"Browser: {settings.url}/login?ticket={service.guard.new_ticket()}  (works once)")
+    if settings.tokens is None:
+        say(f"Clients: the tokens are in {service.home / 'service'}")
+
+
+def _write_address(path: Path, settings: ServiceSettings) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place = {"socket": str(settings.socket)} if settings.socket is not None else {"url": settings.url}
+    path.write_text(json.dumps({**place, "pid": os.getpid()}), encoding="utf-8")
+
+
+def new_link(home: Path) -> str:
+    """Return a new link for the browser from the service that runs over a home."""
+    try:
+        address = json.loads((home / ADDRESS_FILE).read_text(encoding="utf-8"))
+        url = address["url"]
+    except (OSError, ValueError, KeyError):
+        raise HomeNotFound(str(home), "no service runs over it at an address") from None
+    token = os.environ.get("PROVML_WRITE_TOKEN") or read_or_create_tokens(home).write
+    request = Request(f"{url}/api/v1/tickets", method="POST", headers={"Authorization": f"Bearer {token}"})
+    with contextlib.closing(urlopen(request, timeout=10)) as response:
+        ticket = json.load(response)["ticket"]
+    return f"{url}/login?ticket={ticket}"

@@ -1,0 +1,250 @@
+"""Ad-hoc queries in a few warm worker processes: only a process can be stopped in the middle of a query.
+
+Each worker executes one query at a time on a read-only copy of the index. A worker whose query reaches a limit, or
+whose client is gone, is killed, and another one takes its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+from provml.errors import QueryError, QueryTimeout
+from provml.store import query_worker
+from provml.store.query_diagnosis import diagnose
+from provml.web.problems import Problem
+from provml.web.settings import ServiceLimits
+from provml.web.snapshots import Snapshot, Snapshots
+
+READ_LIMIT = 256 << 10
+"""Bytes of an answer that wait in this process for a slow client."""
+
+
+class Worker:
+    """A worker process, and the snapshot that it has open."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.snapshot: Snapshot | None = None
+
+    @classmethod
+    async def start(cls, memory_bytes: int) -> Worker:
+        """Start a process."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",
+            str(query_worker.__file__),
+            str(memory_bytes),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=READ_LIMIT,
+            start_new_session=True,  # an interrupt from the terminal is for the service, which ends its workers
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
+        )
+        return cls(process)
+
+    def send(self, request: dict[str, Any]) -> None:
+        """Send a request."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
+
+    async def frame(self) -> tuple[bytes, bytes]:
+        """Return the next frame: its letter and its data. Raises EOFError if the process has ended."""
+        assert self.process.stdout is not None
+        head = await self.process.stdout.readexactly(5)
+        return head[:1], await self.process.stdout.readexactly(int.from_bytes(head[1:], "big"))
+
+    async def kill(self) -> None:
+        """End the process, whatever it does."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        await self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+
+class PoolAnswer:
+    """The answer to a request: its head, and its data in pieces."""
+
+    def __init__(self, head: dict[str, Any], pieces: AsyncIterator[bytes], snapshot: Snapshot) -> None:
+        self.head = head
+        self.pieces = pieces
+        self.snapshot = snapshot
+
+    async def read(self) -> bytes:
+        """Return all data."""
+        return b"".join([piece async for piece in self.pieces])
+
+
+class QueryPool:
+    """Worker processes, and the requests that wait for them."""
+
+    def __init__(self, limits: ServiceLimits, snapshots: Snapshots) -> None:
+        self.limits = limits
+        self.snapshots = snapshots
+        self.idle: list[Worker] = []
+        self.workers: set[Worker] = set()
+        self.waiting = 0
+        self.running = 0
+        self.killed = 0
+        self.refused = 0
+        self.answered = 0
+        self._slots = asyncio.Semaphore(limits.workers)
+        self._closed = False
+
+    async def close(self) -> None:
+        """Kill all workers."""
+        self._closed = True
+        await asyncio.gather(*(self._discard(worker) for worker in list(self.workers)))
+        self.idle.clear()
+
+    async def warm_up(self) -> None:
+        """Start a worker before the first query, and let it open the index."""
+        async with self.execute({"kind": "open"}):
+            pass
+
+    @contextlib.asynccontextmanager
+    async def execute(self, request: dict[str, Any], *, text: str = "") -> AsyncIterator[PoolAnswer]:
+        """Execute a request on the present index. Whatever ends the block early, also a cancellation, ends the query.
+
+        Raises QueryTimeout, QueryError or a problem; `text` is the query for error messages.
+        """
+        async with self._slot():
+            snapshot = await self.snapshots.acquire()
+            worker: Worker | None = None
+            is_done = False
+            try:
+                worker = await self._worker(snapshot)
+                full = {"max_bytes": self.limits.result_bytes, **request, "store": str(snapshot.path)}
+                worker.send(full)
+                frames = self._frames(worker, text)
+                async with asyncio.timeout(self.limits.query_seconds):
+                    letter, data = await anext(frames)
+                if letter == b"E":
+                    is_done = True
+                    yield PoolAnswer({}, _nothing(), snapshot)
+                    return
+                head = json.loads(data)
+
+                async def pieces() -> AsyncIterator[bytes]:
+                    nonlocal is_done
+                    async for letter, data in frames:
+                        if letter == b"E":
+                            is_done = True
+                            return
+                        yield data
+
+                async with asyncio.timeout(self.limits.answer_seconds):
+                    yield PoolAnswer(head, pieces(), snapshot)
+            except TimeoutError:
+                raise QueryTimeout(self.limits.query_seconds) from None
+            except _Refused as refusal:
+                is_done = True
+                raise refusal.error from None
+            finally:
+                self.snapshots.release(snapshot)
+                if worker is not None:
+                    await self._give_back(worker, is_done=is_done)
+
+    async def _frames(self, worker: Worker, text: str) -> AsyncIterator[tuple[bytes, bytes]]:
+        while True:
+            try:
+                letter, data = await worker.frame()
+            except (asyncio.IncompleteReadError, ConnectionError):
+                raise self._memory_error() from None
+            if letter == b"X":
+                raise _Refused(self._error(json.loads(data), text))
+            yield letter, data
+            if letter == b"E":
+                return
+
+    def _memory_error(self) -> QueryError:
+        memory = self.limits.query_memory_bytes / 1e9
+        return QueryError(f"the query needs more than {memory:.3g} GB of memory", "Restrict it, or add a LIMIT.")
+
+    def _error(self, failure: dict[str, str], text: str) -> Exception:
+        kind, message = failure["error"], failure["message"]
+        if kind == "MemoryError":
+            return self._memory_error()
+        if kind == "OverflowError":
+            return Problem(413, "ResultTooLarge", f"The query was stopped: {message}. Add a LIMIT.")
+        if message.startswith("the update would change"):
+            return Problem(403, "ProtectedGraph", f"Not done: {message}. Only loaded graphs can be changed.")
+        if kind == "Exception":
+            return RuntimeError(message)
+        return diagnose(text, message) if text else QueryError(" ".join(message.split())[:500])
+
+    # ---- workers
+
+    @contextlib.asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        if self._closed:
+            raise Problem(503, "Stopping", "The service is stopping.", headers={"Retry-After": "5"})
+        if self._slots.locked() and self.waiting >= self.limits.queue:
+            self.refused += 1
+            detail = f"{self.waiting} queries are waiting. Try again later."
+            raise Problem(503, "TooManyQueries", detail, headers={"Retry-After": "2"})
+        self.waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self.waiting -= 1
+        self.running += 1
+        try:
+            yield
+        finally:
+            self.running -= 1
+            self._slots.release()
+
+    async def _worker(self, snapshot: Snapshot) -> Worker:
+        """Return an idle worker, if possible one that has the snapshot open, or start one."""
+        self.idle.sort(key=lambda worker: worker.snapshot is snapshot)
+        while self.idle:
+            worker = self.idle.pop()
+            if worker.process.returncode is None:
+                break
+            await self._discard(worker)
+        else:
+            worker = await Worker.start(self.limits.query_memory_bytes)
+            self.workers.add(worker)
+        if worker.snapshot is not snapshot:
+            self.snapshots.retain(snapshot)
+            old, worker.snapshot = worker.snapshot, snapshot
+            if old is not None:
+                self.snapshots.release(old)
+        return worker
+
+    async def _give_back(self, worker: Worker, *, is_done: bool) -> None:
+        """Keep a worker that has finished; kill one that has not."""
+        if is_done and not self._closed:
+            self.answered += 1
+            self.idle.append(worker)
+            return
+        self.killed += 1
+        await asyncio.shield(self._discard(worker))
+
+    async def _discard(self, worker: Worker) -> None:
+        self.workers.discard(worker)
+        await worker.kill()
+        if worker.snapshot is not None:
+            self.snapshots.release(worker.snapshot)
+            worker.snapshot = None
+
+
+class _Refused(Exception):
+    """An error that a worker reported; the worker is as good as before."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        super().__init__()
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""
