@@ -121,6 +121,17 @@ def _run_iri(store: Queryable, value: str) -> IRI:
         return iri
 
 
+def nodes_named(store: Queryable, value: str, kind: str = "") -> set[IRI]:
+    """Return the nodes that a name or the first digits of a digest may refer to; no file of this machine is opened."""
+    candidates = _candidates(store, _nodes_by_name(store, kind), kind, value)
+    return candidates if len(candidates) == 1 else _nodes_of_digits(store, kind, value.lower()) or candidates
+
+
+def node_names(store: Queryable, kind: str = "") -> list[str]:
+    """Return the names of models, datasets, or both, that refer to one node each; the latest first."""
+    return [name for name, nodes in reversed(_nodes_by_name(store, kind).items()) if len(nodes) == 1]
+
+
 def _nodes_by_name(store: Queryable, kind: str) -> NodesByName:
     """Return the models, the datasets, or both, by their names."""
     nodes: NodesByName = {}
@@ -151,7 +162,10 @@ def _candidates(store: Queryable, nodes: NodesByName, kind: str, value: str) -> 
 
 def _nodes_of_content(store: Queryable, kind: str, value: str) -> set[IRI]:
     """Return the nodes with the content of a file on the disk, or with a digest that starts with the given digits."""
-    digits = file_digest(value) or value.lower()
+    return _nodes_of_digits(store, kind, file_digest(value) or value.lower())
+
+
+def _nodes_of_digits(store: Queryable, kind: str, digits: str) -> set[IRI]:
     if not DIGITS.fullmatch(digits):
         return set()
     cls = NODE_CLASSES.get(kind, "provlake:DataReference")

@@ -36,11 +36,8 @@ class Links:
         return f"/compare?{urlencode([('r', run) for run in run_ids])}"
 
     def node(self, iri: str, fmt: str = "") -> str:
-        """Return the address of any node: its own path if provml minted it."""
-        params = {"format": fmt}
-        if iri.startswith(NODES) and "?" not in iri and "#" not in iri:
-            return with_query(f"/id/{iri[len(NODES) :]}", params)
-        return with_query("/node", {"iri": iri, **params})
+        """Return the address of any node, as a page or in a format of RDF."""
+        return with_query("/nodes", {"iri": iri, "format": fmt})
 
     def term(self, name: str) -> str:
         """Return the address of a class or a property by its prefixed name."""

@@ -166,7 +166,7 @@ def chart_data(curves: Curves, key: str = "") -> dict[str, Any]:
         "xs": xs,
         "series": [
             {
-                "name": single_line(series.name),
+                "name": single_line(series.part or series.name) if len(groups) == 1 else single_line(series.name),
                 "group": groups.index(series.group or series.name),
                 "dashed": series.is_dashed,
                 "step": series.is_step,

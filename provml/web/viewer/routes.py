@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute
 from provml.web.problems import TITLES, Problem
 from provml.web.routing import read_body, require, route, service_of
 from provml.web.service import Service
-from provml.web.viewer import runs_page
+from provml.web.viewer import compare_page, lineage_page, run_page, runs_page, validation_page
 from provml.web.viewer.links import Links
 from provml.web.viewer.render import STATIC_FILES, render, static_file
 from provml.web.viewer.viewer import Page, Viewer
@@ -37,9 +37,28 @@ def routes(service: Service) -> list[BaseRoute]:
     gets: list[tuple[str, PageFunction, str]] = [
         ("/", runs_page.runs, ""),
         ("/runs.csv", runs_page.runs_csv, ""),
+        ("/runs/{run}", run_page.run, ""),
+        ("/runs/{run}/{tab}", run_page.run_part, ""),
+        ("/artifacts/{sha256}", run_page.artifact, ""),
+        ("/compare", compare_page.compare, ""),
+        ("/lineage", lineage_page.lineage, "lineage"),
+        ("/validation", validation_page.validation, "validation"),
     ]
+    forms = [("/runs/{run}", run_page.annotate)]
     return [
         *(route(path, _page(viewer, page, active), error_format=error_page) for path, page, active in gets),
+        *(
+            route(
+                path,
+                _action(viewer, action),
+                methods=("POST",),
+                access="write",
+                max_body=MAX_FORM_BYTES,
+                content_types=(FORM,),
+                error_format=error_page,
+            )
+            for path, action in forms
+        ),
         route("/static/{name}", static, access="none"),
         route("/favicon.ico", favicon, access="none"),
     ]

@@ -14,7 +14,7 @@ from provml.model.values import IRI
 from provml.store import RunInfo, Store
 from provml.store.run_table import RunTable, load_table
 from provml.web.viewer.links import Links
-from provml.web.viewer.live_job import LiveJob
+from provml.web.viewer.live_job import LiveJobs
 
 MAX_FRESH_RUNS = 200
 """With more runs than this, the list of runs may be as old as LISTING_SECONDS, and their table as TABLE_SECONDS."""
@@ -53,7 +53,7 @@ class Viewer:
     def __init__(self, store: Store, links: Links | None = None) -> None:
         self.store = store
         self.links = links or Links()
-        self.validation = LiveJob()
+        self.jobs = LiveJobs()
         self._lock = threading.Lock()
         self._listing: _Cached | None = None
         self._table: _Cached | None = None
@@ -68,7 +68,7 @@ class Viewer:
     def close(self) -> None:
         """End the threads of this viewer."""
         self._warm_up.shutdown(wait=True, cancel_futures=True)
-        self.validation.close()
+        self.jobs.close()
 
     # ---- runs
 
@@ -84,6 +84,10 @@ class Viewer:
         """Find a run by its id, or as `Store.run` does."""
         exact = next((info for info in self.runs() if info.id == run_id), None)
         return exact if exact is not None else self.store.run(run_id)
+
+    def forget_runs(self) -> None:
+        """Read the runs again at the next page: one of them was annotated."""
+        self._listing = None
 
     def table(self) -> RunTable:
         """Return the table of runs; it is read again only if a run has changed."""

@@ -33,6 +33,8 @@ function marksPlugin(marks) {
     context.strokeStyle = token("--muted");
     context.fillStyle = token("--muted");
     context.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+    context.textAlign = "left";
+    context.textBaseline = "alphabetic";
     context.setLineDash([3 * devicePixelRatio, 4 * devicePixelRatio]);
     let row = 0, end = -Infinity;
     marks.forEach((mark) => {
@@ -44,7 +46,8 @@ function marksPlugin(marks) {
       context.stroke();
       if (marks.length > 8) return;
       const width = context.measureText(mark.label).width;
-      const left = Math.min(x + 4 * devicePixelRatio, plot.bbox.left + plot.bbox.width - width);
+      const gap = 5 * devicePixelRatio;
+      const left = x + gap + width > plot.bbox.left + plot.bbox.width ? x - gap - width : x + gap;
       row = left < end ? row + 1 : 0;
       end = left + width + 6 * devicePixelRatio;
       context.fillText(mark.label, left, plot.bbox.top + (11 + 13 * row) * devicePixelRatio);
