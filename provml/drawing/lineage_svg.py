@@ -227,7 +227,8 @@ def _node(shape: Shape, centre: Point, link: Callable[[Node], str] | None = None
     shown = f"{details}{_outline(node.kind, shape.size, centre)}{texts}"
     if link is None:
         return f'<g class="n {node.kind}{start}">{shown}</g>'
-    group = f'<g class="n {node.kind}{start}" data-node="{escape(node.id)}">{shown}</g>'
+    role = f" role-{escape(node.role)}" if node.role else ""
+    group = f'<g class="n {node.kind}{start}{role}" data-node="{escape(node.id)}">{shown}</g>'
     address = link(node)
     label = escape(", ".join([f"{node.kind}: {node.title}", *node.lines]))
     return f'<a href="{escape(address)}" aria-label="{label}">{group}</a>' if address else group

@@ -280,6 +280,10 @@ class Store:
                 logging.getLogger("provml").warning("provml: question skipped: %s", error)
         return self._catalog
 
+    def reload_catalog(self) -> None:
+        """Read the questions again: somebody has added one."""
+        self._catalog = None
+
     def ask(
         self, question: str | Query, /, *, timeout: float | None = None, service: bool = False, **values: Any
     ) -> Answer:

@@ -21,8 +21,8 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     operation,
     sparql,
     graph_store,
-    provenance,
     viewer_routes,
+    provenance,
 )
 """Modules with a function `routes(service)`. The first route that matches a path answers."""
 

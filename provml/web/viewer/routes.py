@@ -14,10 +14,25 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
+from provml.web import provenance
+from provml.web.negotiation import negotiate
 from provml.web.problems import TITLES, Problem
 from provml.web.routing import read_body, require, route, service_of
 from provml.web.service import Service
-from provml.web.viewer import compare_page, lineage_page, run_page, runs_page, validation_page
+from provml.web.viewer import (
+    build_page,
+    compare_page,
+    dataflow_page,
+    lineage_page,
+    node_page,
+    ontology_page,
+    query_page,
+    questions_page,
+    run_page,
+    runs_page,
+    things_page,
+    validation_page,
+)
 from provml.web.viewer.links import Links
 from provml.web.viewer.render import STATIC_FILES, render, static_file
 from provml.web.viewer.viewer import Page, Viewer
@@ -43,8 +58,16 @@ def routes(service: Service) -> list[BaseRoute]:
         ("/compare", compare_page.compare, ""),
         ("/lineage", lineage_page.lineage, "lineage"),
         ("/validation", validation_page.validation, "validation"),
+        ("/questions", questions_page.questions, "questions"),
+        ("/questions/{name}", questions_page.question, "questions"),
+        ("/models", things_page.models, "models"),
+        ("/data", things_page.data, "data"),
+        ("/ontology", ontology_page.ontology, "ontology"),
+        ("/ontology/{name}", ontology_page.term, "ontology"),
+        ("/dataflow", dataflow_page.dataflow, "dataflow"),
+        ("/build", build_page.build, "build"),
     ]
-    forms = [("/runs/{run}", run_page.annotate)]
+    forms = [("/runs/{run}", run_page.annotate), ("/build", build_page.save)]
     return [
         *(route(path, _page(viewer, page, active), error_format=error_page) for path, page, active in gets),
         *(
@@ -59,6 +82,8 @@ def routes(service: Service) -> list[BaseRoute]:
             )
             for path, action in forms
         ),
+        route("/query", _query(viewer), error_format=error_page),
+        route("/nodes", _node(viewer), error_format=None),
         route("/static/{name}", static, access="none"),
         route("/favicon.ico", favicon, access="none"),
     ]
@@ -78,6 +103,34 @@ def _page(viewer: Viewer, page: PageFunction, active: str) -> Endpoint:
 
     endpoint.__name__ = page.__name__
     return endpoint
+
+
+def _query(viewer: Viewer) -> Endpoint:
+    """Return the endpoint of the editor: it waits for a worker process, not in a thread."""
+
+    async def query(request: Request) -> Response:
+        page = await query_page.query_page(viewer, request)
+        html = await run_in_threadpool(render, page, viewer.links, active="query", shared=_shared(request))
+        return html_response(request, html, page.status)
+
+    return query
+
+
+def _node(viewer: Viewer) -> Endpoint:
+    """Return the endpoint of any node: a page for browsers, RDF for others."""
+    page = _page(viewer, node_page.node, "")
+
+    async def node(request: Request) -> Response:
+        media = negotiate(request.headers.get("accept", ""), request.query_params.get("format", ""), provenance.PAGES)
+        if media != "text/html":
+            return await provenance.node(request)
+        response = await page(request)
+        iri = request.query_params.get("iri", "")
+        if iri.isascii() and iri.isprintable():
+            response.headers["Link"] = provenance.link_header(request, iri)
+        return response
+
+    return node
 
 
 def _action(viewer: Viewer, action: Callable[..., str]) -> Endpoint:

@@ -54,6 +54,10 @@ class Viewer:
         self.store = store
         self.links = links or Links()
         self.jobs = LiveJobs()
+        self.terms: tuple[str, dict[str, dict[str, Any]]] | None = None
+        """The terms of the ontology with the number of their uses, and the position of the index they were counted at."""
+        self.completions: tuple[str, list[str]] | None = None
+        """What the editor completes, and the position of the index it was read at."""
         self._lock = threading.Lock()
         self._listing: _Cached | None = None
         self._table: _Cached | None = None
