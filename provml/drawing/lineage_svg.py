@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from provml.drawing.compound import Box, Frame, arrange_groups
@@ -77,12 +77,12 @@ def draw(graph: Graph, link: Callable[[Node], str] | None = None) -> str:
     body += [_box(groups[name], box) for name, box in placement.boxes.items()]
     ends = _Ends(shapes, placement.centres, graph.edges, placement.routes)
     drawn = list(zip(graph.edges, placement.routes, strict=True))
-    has_links = link is not None
-    body += [_edge(edge, route, ends.of(index), has_links=has_links) for index, (edge, route) in enumerate(drawn)]
+    numbers = {name: number for number, name in enumerate(shapes)} if link is not None else {}
+    body += [_edge(edge, route, ends.of(index), numbers) for index, (edge, route) in enumerate(drawn)]
     if has_labels:
         body += [_label(edge, route) for edge, route in drawn]
     order = sorted(shapes, key=lambda name: (placement.centres[name][1], placement.centres[name][0]))
-    body += [_node(shapes[name], placement.centres[name], link) for name in order]
+    body += [_node(shapes[name], placement.centres[name], link, numbers.get(name, 0)) for name in order]
     body += [style.draw(groups[name], box) for name, box in placement.boxes.items()]
     body.append("</g>")
     bottom = top + placement.size.height + 22
@@ -215,7 +215,7 @@ def _outline(kind: str, size: Size, centre: Point) -> str:
     return f'<rect class="q" x="{number(x0)}" y="{number(y0)}" width="{number(width)}" height="{number(height)}"/>'
 
 
-def _node(shape: Shape, centre: Point, link: Callable[[Node], str] | None = None) -> str:
+def _node(shape: Shape, centre: Point, link: Callable[[Node], str] | None, index: int) -> str:
     node, (x, y) = shape.node, centre
     shift = 5.0 if node.kind == "agent" else 0.0
     details = f"<title>{escape(node.details)}</title>" if node.details else ""
@@ -228,7 +228,7 @@ def _node(shape: Shape, centre: Point, link: Callable[[Node], str] | None = None
     if link is None:
         return f'<g class="n {node.kind}{start}">{shown}</g>'
     role = f" role-{escape(node.role)}" if node.role else ""
-    group = f'<g class="n {node.kind}{start}{role}" data-node="{escape(node.id)}">{shown}</g>'
+    group = f'<g class="n {node.kind}{start}{role}" data-node="{index}">{shown}</g>'
     address = link(node)
     label = escape(", ".join([f"{node.kind}: {node.title}", *node.lines]))
     return f'<a href="{escape(address)}" aria-label="{label}">{group}</a>' if address else group
@@ -388,8 +388,8 @@ def _border(shape: Shape, dx: float, *, is_bottom: bool) -> float:
     return half_height
 
 
-def _edge(edge: Edge, route: Route, ends: tuple[Point, Point], *, has_links: bool = False) -> str:
-    """Return the curve of an edge with its arrow, which points to the earlier node."""
+def _edge(edge: Edge, route: Route, ends: tuple[Point, Point], numbers: Mapping[str, int]) -> str:
+    """Return the curve of an edge with its arrow, which points to the earlier node; `numbers` are those of nodes."""
     if edge.later == edge.earlier:
         return ""
     tip_up = not route.reversed
@@ -402,7 +402,9 @@ def _edge(edge: Edge, route: Route, ends: tuple[Point, Point], *, has_links: boo
     leave = (first[0], max(route.leaves, first[1]))
     enter = (last[0], min(route.enters, last[1]))
     path = _curve([(first, leave), *route.points, (enter, last)])
-    nodes = f' class="edge" data-later="{escape(edge.later)}" data-earlier="{escape(edge.earlier)}"' if has_links else ""
+    nodes = ""
+    if numbers:
+        nodes = f' class="edge" data-later="{numbers[edge.later]}" data-earlier="{numbers[edge.earlier]}"'
     return f'<g{nodes}>{title}<path class="{css}" d="{path}"/>{_arrow(tip, (0.0, -1.0 if tip_up else 1.0))}</g>'
 
 

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Self
 
@@ -39,6 +39,8 @@ class Service:
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_stopping = False
         self.stopping = asyncio.Event()
+        self.closers: list[Callable[[], None]] = []
+        """Called before the index is released: whatever reads it in threads ends then."""
 
     @property
     def home(self) -> Path:
@@ -58,6 +60,8 @@ class Service:
 
     def close(self) -> None:
         """Release the index."""
+        for closer in self.closers:
+            closer()
         self.store.close()
 
     @contextlib.asynccontextmanager

@@ -56,7 +56,9 @@ def build(viewer: Viewer, params: QueryParams) -> Page:
         "plan": plan,
         "sets": [(each, _attributes_of(each, attributes)) for each in flow.sets.values() if _is_readable(each)],
         "chosen_sets": chosen_sets,
-        "picture": dataflow_page.draw(flow, lambda name: with_query("/build", _toggled(params, plan, name)) + "#attributes"),
+        "picture": dataflow_page.draw(
+            flow, lambda name: with_query("/build", _toggled(params, plan, name)) + "#attributes"
+        ),
         "attributes": list(attributes.values()),
         "shown": {attribute.key for attribute in shown},
         "conditions": [*_condition_fields(params), ("", "=", "")][:MAX_CONDITIONS],
@@ -170,7 +172,9 @@ def to_sparql(
     text = params.get("limit", "")
     limit = min(int(text), MAX_LIMIT) if text.isdecimal() and len(text) < 9 and int(text) else DEFAULT_LIMIT
     columns = " ".join(f"?{item.variable}" for item in shown)
-    sort = f" ORDER BY {'DESC' if params.get('desc') == '1' else 'ASC'}(?{order.variable})" if order else " ORDER BY ?run"
+    sort = (
+        f" ORDER BY {'DESC' if params.get('desc') == '1' else 'ASC'}(?{order.variable})" if order else " ORDER BY ?run"
+    )
     return "\n".join([f"SELECT DISTINCT ?run {columns} WHERE {{", *lines, f"}}{sort} LIMIT {limit}"])
 
 

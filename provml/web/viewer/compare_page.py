@@ -36,7 +36,9 @@ def compare(viewer: Viewer, params: QueryParams) -> Page:
         context = {"runs": viewer.runs()[:100], "chosen": ids}
         return Page("compare_choose.html", "Compare", context)
     if len(ids) > MAX_RUNS:
-        raise Problem(400, "TooManyRuns", f"{len(ids)} runs are ticked. Compare at most {MAX_RUNS}; filter the runs first.")
+        raise Problem(
+            400, "TooManyRuns", f"{len(ids)} runs are ticked. Compare at most {MAX_RUNS}; filter the runs first."
+        )
     infos = [viewer.run(run_id) for run_id in ids]
     comparison = compare_runs(viewer.store.backend, infos)
     rows = [row for row in comparison.differences.rows if row[0] != LINEAGE]
@@ -55,7 +57,9 @@ def compare(viewer: Viewer, params: QueryParams) -> Page:
         "python": f"store.compare({', '.join(map(repr, ids))})",
     }
     if context["show_graph"] and context["has_graph"]:
-        context |= graph_context(viewer, merged([lineage_of(viewer.store, info.iri) for info in infos], f"{len(infos)} runs"))
+        context |= graph_context(
+            viewer, merged([lineage_of(viewer.store, info.iri) for info in infos], f"{len(infos)} runs")
+        )
     is_live = any(info.status == "RUNNING" for info in infos)
     return Page("compare.html", f"Compare {len(infos)} runs", context, is_live=is_live)
 

@@ -22,7 +22,9 @@ STEPS = """SELECT DISTINCT ?step ?label {
   { $plan provlake:hasDataTransformation ?step } UNION { $plan provml:hasLearningStage ?step }
   ?step rdfs:label ?label FILTER NOT EXISTS { ?step a provml:Adaptation }
 } ORDER BY ?label"""
-VERSIONS = """SELECT DISTINCT ?version ?label { ?version prov:specializationOf $plan ; rdfs:label ?label } ORDER BY ?label"""
+VERSIONS = (
+    """SELECT DISTINCT ?version ?label { ?version prov:specializationOf $plan ; rdfs:label ?label } ORDER BY ?label"""
+)
 DECLARED = """SELECT DISTINCT ?step ?attribute ?label ?kind ?direction {
   { $plan provlake:hasDataTransformation ?step } UNION { $plan provml:hasLearningStage ?step }
   { ?step provlake:hasInputAttribute ?attribute BIND("in" AS ?direction) }
@@ -42,9 +44,9 @@ GENERATED = """SELECT DISTINCT ?step ?attribute ?label ?kind {
   UNION { ?section provml:wasSectionOf ?execution . ?node prov:wasGeneratedBy ?section }
   ?node provlake:wasDerivedFromAttribute ?attribute .
   ?attribute rdfs:label ?label . OPTIONAL { ?attribute provlake:tag ?kind }
-  FILTER NOT EXISTS { ?section a provml:BatchExecution }
 }"""
-VALUES = """SELECT (COUNT(?value) AS ?count) (MIN(?value) AS ?least) (MAX(?value) AS ?greatest) (SAMPLE(?value) AS ?sample) {
+VALUES = """
+SELECT (COUNT(?value) AS ?count) (MIN(?value) AS ?least) (MAX(?value) AS ?greatest) (SAMPLE(?value) AS ?sample) {
   ?node provlake:wasDerivedFromAttribute $attribute ; prov:value ?value
 }"""
 DATA_KINDS = ("Dataset", "Features", "Model", "File")

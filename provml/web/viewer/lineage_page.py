@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pyoxigraph as ox
@@ -87,29 +88,24 @@ def graph_context(viewer: Viewer, result: Lineage) -> dict[str, Any]:
 
 def merged(lineages: Iterable[Lineage], subject: str) -> Lineage:
     """Return several lineages as one."""
-    first, *others = [result.records for result in lineages]
-    items, steps, runs = dict(first.items), dict(first.steps), dict(first.runs)
-    uses, generations, informations = [dict.fromkeys(part) for part in (first.uses, first.generations, first.informations)]
-    starts = set(first.starts)
-    for records in others:
-        items |= records.items
-        steps |= records.steps
-        runs |= records.runs
-        uses |= dict.fromkeys(records.uses)
-        generations |= dict.fromkeys(records.generations)
-        informations |= dict.fromkeys(records.informations)
-        starts |= records.starts
+    parts = [result.records for result in lineages]
     return Lineage(
         LineageRecords(
-            subject, False, items, steps, runs, tuple(uses), tuple(generations), tuple(informations), frozenset(starts)
+            subject,
+            False,
+            {name: item for records in parts for name, item in records.items.items()},
+            {name: step for records in parts for name, step in records.steps.items()},
+            {name: run for records in parts for name, run in records.runs.items()},
+            tuple(dict.fromkeys(use for records in parts for use in records.uses)),
+            tuple(dict.fromkeys(generation for records in parts for generation in records.generations)),
+            tuple(dict.fromkeys(information for records in parts for information in records.informations)),
+            frozenset(start for records in parts for start in records.starts),
         )
     )
 
 
 def _first_nodes(graph: Graph) -> Graph:
     """Return the nodes that are nearest to the start, as many as can be drawn."""
-    from dataclasses import replace
-
     neighbours: dict[str, set[str]] = {}
     for edge in graph.edges:
         neighbours.setdefault(edge.later, set()).add(edge.earlier)
@@ -121,14 +117,14 @@ def _first_nodes(graph: Graph) -> Graph:
         new = sorted(neighbours.get(node, set()) - order.keys())[: MAX_NODES - len(order)]
         order |= dict.fromkeys(new)
         pending += new
-    kept = set(order)
-    nodes = tuple(node for node in graph.nodes if node.id in kept)
+    drawn = set(order)
+    nodes = tuple(node for node in graph.nodes if node.id in drawn)
     groups = {node.group for node in nodes}
     note = f"Not shown: {len(graph.nodes) - len(nodes):,} more nodes. Open a node to go on from it."
     return replace(
         graph,
         nodes=nodes,
-        edges=tuple(edge for edge in graph.edges if edge.later in kept and edge.earlier in kept),
+        edges=tuple(edge for edge in graph.edges if edge.later in drawn and edge.earlier in drawn),
         groups=tuple(group for group in graph.groups if group.id in groups),
         notes=(*graph.notes, note),
     )
@@ -167,6 +163,8 @@ def _file(viewer: Viewer, result: Lineage, fmt: str) -> Response:
         headers = {"Content-Disposition": 'attachment; filename="lineage.ttl"'}
         return Response(turtle, 200, headers, "text/turtle")
     if fmt not in TEXT_TYPES:
-        raise Problem(400, "UnknownFormat", f"No format {fmt[:50]!r} here. Use one of {', '.join([*TEXT_TYPES, 'ttl'])}.")
+        raise Problem(
+            400, "UnknownFormat", f"No format {fmt[:50]!r} here. Use one of {', '.join([*TEXT_TYPES, 'ttl'])}."
+        )
     headers = {"Content-Disposition": f'attachment; filename="lineage.{fmt}"'} if fmt != "text" else {}
     return Response(result.to_format(fmt), 200, headers, f"{TEXT_TYPES[fmt]}; charset=utf-8")

@@ -33,18 +33,30 @@ def node(viewer: Viewer, params: QueryParams) -> Page:
     viewer.runs()
     graph = viewer.store.backend.graph()
     name = ox.NamedNode(iri)
-    own = [quad.triple for _, quad in zip(range(MAX_STATEMENTS + 1), graph.quads_for_pattern(name, None, None, None), strict=False)]
-    others = [quad.triple for _, quad in zip(range(MAX_STATEMENTS + 1), graph.quads_for_pattern(None, None, name, None), strict=False)]
+    own = [
+        quad.triple
+        for _, quad in zip(range(MAX_STATEMENTS + 1), graph.quads_for_pattern(name, None, None, None), strict=False)
+    ]
+    others = [
+        quad.triple
+        for _, quad in zip(range(MAX_STATEMENTS + 1), graph.quads_for_pattern(None, None, name, None), strict=False)
+    ]
     if not own and not others:
         raise NodeNotFound(iri)
-    types = [triple.object.value for triple in own if triple.predicate.value == RDF_TYPE and isinstance(triple.object, ox.NamedNode)]
+    types = [
+        triple.object.value
+        for triple in own
+        if triple.predicate.value == RDF_TYPE and isinstance(triple.object, ox.NamedNode)
+    ]
     names = viewer.select(NAME, node=iri)
     context = {
         "iri": str(iri),
         "name": str(names[0][0]) if names else format_cell(iri),
         "types": sorted((_term(viewer, kind) for kind in types), key=lambda pair: pair[0]),
         "run": _run(viewer, iri),
-        "own": _grouped(viewer, [(t.predicate.value, t.object) for t in own[:MAX_STATEMENTS] if t.predicate.value != RDF_TYPE]),
+        "own": _grouped(
+            viewer, [(t.predicate.value, t.object) for t in own[:MAX_STATEMENTS] if t.predicate.value != RDF_TYPE]
+        ),
         "others": _grouped(viewer, [(t.predicate.value, t.subject) for t in others[:MAX_STATEMENTS]]),
         "is_cut": len(own) > MAX_STATEMENTS or len(others) > MAX_STATEMENTS,
         "formats": [(fmt, viewer.links.node(iri, fmt)) for fmt in FORMATS],

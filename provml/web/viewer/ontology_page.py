@@ -33,7 +33,18 @@ CLASS_COUNTS = "SELECT ?class (COUNT(?node) AS ?count) { ?node a ?class } GROUP 
 PROPERTY_COUNTS = "SELECT ?property (COUNT(*) AS ?count) { ?s ?property ?o } GROUP BY ?property"
 INSTANCES = f"SELECT ?node {{ ?node a $term }} LIMIT {MAX_EXAMPLES}"
 USES = f"SELECT ?subject ?object {{ ?subject $term ?object }} LIMIT {MAX_EXAMPLES}"
-SHOWN = ("label", "definition", "example", "comment", "subClassOf", "subPropertyOf", "domain", "range", "inverseOf", "side")
+SHOWN = (
+    "label",
+    "definition",
+    "example",
+    "comment",
+    "subClassOf",
+    "subPropertyOf",
+    "domain",
+    "range",
+    "inverseOf",
+    "side",
+)
 
 
 def ontology(viewer: Viewer, params: QueryParams) -> Page:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyoxigraph as ox
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from provml.answers import Answer, format_cell
@@ -33,11 +32,28 @@ MAX_BYTES = 4 << 20
 MAX_GRAPH_TRIPLES = 400
 USED = "SELECT DISTINCT ?term { { ?s ?term ?o } UNION { ?s a ?term } } LIMIT 2000"
 EXAMPLES = {
-    "Runs and their status": "SELECT ?run ?status ?started {\n  ?run a provml:LearningProcessExecution ; provlake:status ?status .\n  OPTIONAL { ?run prov:startedAtTime ?started }\n} ORDER BY DESC(?started)",
-    "Loss by epoch": 'SELECT ?epoch ?loss ?training {\n  ?section provml:wasSectionOf ?training ; provml:sectionIndex ?epoch .\n  ?training a provml:TrainingExecution .\n  ?measure prov:wasGeneratedBy ?section ; prov:value ?loss ;\n           provlake:wasDerivedFromAttribute/rdfs:label "loss" .\n} ORDER BY ?training ?epoch',
-    "Hyperparameters of trainings": "SELECT ?training ?name ?value {\n  ?training a provml:TrainingExecution ; prov:used ?setting .\n  ?setting a provml:LearningHyperparameterValue ; prov:value ?value ;\n           provlake:wasDerivedFromAttribute/rdfs:label ?name .\n} ORDER BY ?training ?name",
-    "What generated what": "CONSTRUCT { ?data prov:wasGeneratedBy ?step . ?step prov:used ?source } WHERE {\n  ?data a provlake:DataReference ; prov:wasGeneratedBy ?step .\n  ?step prov:used ?source . ?source a provlake:DataReference .\n}",
-    "How often each class occurs": "SELECT ?class (COUNT(?node) AS ?count) {\n  ?node a ?class\n} GROUP BY ?class ORDER BY DESC(?count)",
+    "Runs and their status": """SELECT ?run ?status ?started {
+  ?run a provml:LearningProcessExecution ; provlake:status ?status .
+  OPTIONAL { ?run prov:startedAtTime ?started }
+} ORDER BY DESC(?started)""",
+    "Loss by epoch": """SELECT ?epoch ?loss ?training {
+  ?section provml:wasSectionOf ?training ; provml:sectionIndex ?epoch .
+  ?training a provml:TrainingExecution .
+  ?measure prov:wasGeneratedBy ?section ; prov:value ?loss ;
+           provlake:wasDerivedFromAttribute/rdfs:label "loss" .
+} ORDER BY ?training ?epoch""",
+    "Hyperparameters of trainings": """SELECT ?training ?name ?value {
+  ?training a provml:TrainingExecution ; prov:used ?setting .
+  ?setting a provml:LearningHyperparameterValue ; prov:value ?value ;
+           provlake:wasDerivedFromAttribute/rdfs:label ?name .
+} ORDER BY ?training ?name""",
+    "What generated what": """CONSTRUCT { ?data prov:wasGeneratedBy ?step . ?step prov:used ?source } WHERE {
+  ?data a provlake:DataReference ; prov:wasGeneratedBy ?step .
+  ?step prov:used ?source . ?source a provlake:DataReference .
+}""",
+    "How often each class occurs": """SELECT ?class (COUNT(?node) AS ?count) {
+  ?node a ?class
+} GROUP BY ?class ORDER BY DESC(?count)""",
 }
 
 
@@ -147,7 +163,9 @@ def _picture(triples: list[ox.Triple]) -> str:
         elif isinstance(triple.object, ox.NamedNode):
             lines.setdefault(triple.object.value, [])
             is_activity = name in ("prov:used", "prov:wasAssociatedWith")
-            kinds.setdefault(subject if is_activity else triple.object.value if name == "prov:wasGeneratedBy" else "", "activity")
+            kinds.setdefault(
+                subject if is_activity else triple.object.value if name == "prov:wasGeneratedBy" else "", "activity"
+            )
             edges.append(Edge(subject, triple.object.value, name.rpartition(":")[2], name.rpartition(":")[2]))
         else:
             lines[subject].append(f"{name.rpartition(':')[2]} {single_line(str(getattr(triple.object, 'value', '')))}")
@@ -160,17 +178,16 @@ def _picture(triples: list[ox.Triple]) -> str:
 
 
 def _name(iri: str) -> str:
-    return single_line(format_cell(IRI(iri)) if ":" in iri else iri)
+    text = single_line(format_cell(IRI(iri)) if ":" in iri else iri)
+    return "/".join(text.split("/")[-2:])
 
 
 def _ways(text: str) -> list[tuple[str, str]]:
     """Return the query in Python, on the command line and with curl."""
+    header = 'curl -H "Authorization: Bearer $PROVML_READ_TOKEN" -H "Accept: text/csv"'
+    data = f"--data-urlencode {shlex.quote(f'query={text}')}"
     return [
         ("Python", f'import provml\n\nwith provml.open() as store:\n    print(store.query("""{text}"""))'),
         ("Command line", f"provml query {shlex.quote(text)}"),
-        (
-            "curl",
-            'curl -H "Authorization: Bearer $PROVML_READ_TOKEN" -H "Accept: text/csv" \\\n'
-            f"  --data-urlencode {shlex.quote(f'query={text}')} http://127.0.0.1:8420/sparql",
-        ),
+        ("curl", f"{header} \\\n  {data} http://127.0.0.1:8420/sparql"),
     ]

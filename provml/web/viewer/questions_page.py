@@ -21,7 +21,11 @@ from provml.web.viewer.viewer import Page, Viewer
 MAX_CHOICES = 200
 USER_SECONDS = 30.0
 """Time that a question of a user may take; it runs in a process of its own."""
-FORMATS = {"csv": "text/csv; charset=utf-8", "tsv": "text/tab-separated-values; charset=utf-8", "json": "application/json"}
+FORMATS = {
+    "csv": "text/csv; charset=utf-8",
+    "tsv": "text/tab-separated-values; charset=utf-8",
+    "json": "application/json",
+}
 PATH_LIKE = re.compile(r"[0-9A-Fa-f]{6,64}")
 
 
@@ -162,13 +166,10 @@ def _ways(viewer: Viewer, query: Query, values: Mapping[str, Any]) -> list[tuple
         for item in (value if isinstance(value, list) else [value])
     ]
     address = viewer.links.question(query.name, **values)
+    header, sign = 'curl -H "Authorization: Bearer $PROVML_READ_TOKEN"', "&" if "?" in address else "?"
     return [
         ("Python", f"import provml\n\nwith provml.open() as store:\n    print(store.ask({query.name!r}{arguments}))"),
         ("Command line", " ".join(["provml ask", query.name, *options])),
-        (
-            "curl",
-            f"curl -H \"Authorization: Bearer $PROVML_READ_TOKEN\" \\\n  'http://127.0.0.1:8420{address}"
-            f"{'&' if '?' in address else '?'}format=csv'",
-        ),
+        ("curl", f"{header} \\\n  'http://127.0.0.1:8420{address}{sign}format=csv'"),
         ("Address", address),
     ]

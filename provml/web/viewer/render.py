@@ -137,7 +137,11 @@ def value_html(value: Any, links: Links, digits: int = 4) -> Markup:
         shown, full = short_number(number, digits), repr(number)
         return Markup('<span title="{}">{}</span>').format(full, shown) if shown != full else escape(shown)
     shown, full = text(value), text(value, MAX_TITLE)
-    return Markup('<bdi title="{}">{}</bdi>').format(full, shown) if shown != full else Markup("<bdi>{}</bdi>").format(shown)
+    return (
+        Markup('<bdi title="{}">{}</bdi>').format(full, shown)
+        if shown != full
+        else Markup("<bdi>{}</bdi>").format(shown)
+    )
 
 
 # ---- pictures
@@ -157,7 +161,10 @@ def data_element(value: Any) -> Markup:
 def chart_data(curves: Curves, key: str = "") -> dict[str, Any]:
     """Return curves as the script of the pages draws them; `key` joins charts whose cursors are linked."""
     groups = list(dict.fromkeys(series.group or series.name for series in curves.series))
-    thinned = [(series, chart.thinned(series.points) if len(series.points) > MAX_POINTS else series.points) for series in curves.series]
+    thinned = [
+        (series, chart.thinned(series.points) if len(series.points) > MAX_POINTS else series.points)
+        for series in curves.series
+    ]
     xs = sorted({float(x) for _, points in thinned for x, _ in points})
     return {
         "x": curves.x,
@@ -175,7 +182,11 @@ def chart_data(curves: Curves, key: str = "") -> dict[str, Any]:
             for series, points in thinned
             for by_x in [{float(x): y for x, y in points}]
         ],
-        "marks": [{"x": mark.x, "label": mark.label, "group": groups.index(mark.group)} for mark in curves.marks if mark.group in groups],
+        "marks": [
+            {"x": mark.x, "label": mark.label, "group": groups.index(mark.group)}
+            for mark in curves.marks
+            if mark.group in groups
+        ],
     }
 
 
@@ -197,7 +208,8 @@ def sparkline(values: Sequence[float]) -> Markup:
     low, high = min(y for _, y in points), max(y for _, y in points)
     width = points[-1][0] - points[0][0] or 1.0
     path = "L".join(
-        f"{(x - points[0][0]) / width * 70 + 1:.1f} {17 - ((y - low) / (high - low or 1.0)) * 14:.1f}" for x, y in points
+        f"{(x - points[0][0]) / width * 70 + 1:.1f} {17 - ((y - low) / (high - low or 1.0)) * 14:.1f}"
+        for x, y in points
     )
     label = f"from {short_number(points[0][1], 4)} to {short_number(points[-1][1], 4)}"
     return Markup(

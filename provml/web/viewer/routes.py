@@ -48,7 +48,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def routes(service: Service) -> list[BaseRoute]:
     """Return the routes of the pages."""
     viewer = Viewer(service.store)
-    service.viewer = viewer  # type: ignore[attr-defined]
+    service.closers.append(viewer.close)
+    viewer.warm_up()
     gets: list[tuple[str, PageFunction, str]] = [
         ("/", runs_page.runs, ""),
         ("/runs.csv", runs_page.runs_csv, ""),
@@ -67,7 +68,7 @@ def routes(service: Service) -> list[BaseRoute]:
         ("/dataflow", dataflow_page.dataflow, "dataflow"),
         ("/build", build_page.build, "build"),
     ]
-    forms = [("/runs/{run}", run_page.annotate), ("/build", build_page.save)]
+    forms: list[tuple[str, Callable[..., str]]] = [("/runs/{run}", run_page.annotate), ("/build", build_page.save)]
     return [
         *(route(path, _page(viewer, page, active), error_format=error_page) for path, page, active in gets),
         *(
@@ -99,7 +100,9 @@ def _page(viewer: Viewer, page: PageFunction, active: str) -> Endpoint:
         result = page(viewer, request.query_params, **request.path_params)
         if isinstance(result, Response):
             return result
-        return html_response(request, render(result, viewer.links, active=active, shared=_shared(request)), result.status)
+        return html_response(
+            request, render(result, viewer.links, active=active, shared=_shared(request)), result.status
+        )
 
     endpoint.__name__ = page.__name__
     return endpoint

@@ -10,8 +10,8 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from provml.answers.humanize import format_duration, format_size
-from provml.answers.plot import Curve, Curves, curves
 from provml.answers.plot import Columns as CurveColumns
+from provml.answers.plot import Curve, Curves, curves
 from provml.errors import ArtifactNotFound, PlotError, ProvmlError
 from provml.journal.artifacts import ArtifactFiles
 from provml.model.values import IRI
@@ -82,9 +82,7 @@ def run(viewer: Viewer, params: QueryParams, run: str) -> Page:
     context = {
         "charts": charts(panels, "run"),
         "results": [row for curve in panels for row in extremes(curve)],
-        "stages": [
-            (*row[:4], format_duration(row[4]), row[5]) for row in tables.stages().rows
-        ],
+        "stages": [(*row[:4], format_duration(row[4]), row[5]) for row in tables.stages().rows],
         "evaluations": _evaluations(tables),
         "hyperparameters": hyperparameters,
         "stage_names": list(dict.fromkeys(row[0] for row in hyperparameters)),
@@ -157,7 +155,14 @@ def _datasets(tables: RunTables) -> list[dict[str, Any]]:
     for name, where, role, size, digest, path in tables.datasets().rows:
         row = rows.setdefault(
             (name, digest or path or ""),
-            {"name": name, "size": format_size(size), "sha256": digest or "", "path": path or "", "roles": {}, "where": {}},
+            {
+                "name": name,
+                "size": format_size(size),
+                "sha256": digest or "",
+                "path": path or "",
+                "roles": {},
+                "where": {},
+            },
         )
         row["where"][where] = None
         if role:
@@ -220,7 +225,11 @@ def _batches(viewer: Viewer, section: str, tables: RunTables) -> dict[str, Any] 
             panels.append(curves(CurveColumns(["batch", name], points), Curve("batch", (name,)), None, None, None))
         except PlotError:
             continue
-    return {"place": tables.place(section), "count": len({index for index, *_ in rows}), "charts": charts(panels, "batches")}
+    return {
+        "place": tables.place(section),
+        "count": len({index for index, *_ in rows}),
+        "charts": charts(panels, "batches"),
+    }
 
 
 def _layers(viewer: Viewer, params: QueryParams, info: RunInfo) -> Page:
@@ -246,7 +255,7 @@ def _layers(viewer: Viewer, params: QueryParams, info: RunInfo) -> Page:
 
 def _environment(viewer: Viewer, params: QueryParams, info: RunInfo) -> Page:
     tables = RunTables(viewer.store, info)
-    values = dict(tables.environment().rows)
+    values: dict[str, Any] = {str(name): value for name, value in tables.environment().rows}
     software = str(values.pop("software", "") or "")
     if isinstance(values.get("memory bytes"), int):
         values["memory"] = format_size(values.pop("memory bytes"))
@@ -255,11 +264,15 @@ def _environment(viewer: Viewer, params: QueryParams, info: RunInfo) -> Page:
         place = {"step": tables.place(node), "adaptation": "adaptations"}.get(str(kind), str(kind))
         people.setdefault(str(name), {})[place] = None
     context = {
-        "code": [(name, values.pop(name)) for name in ("git commit", "git dirty", "git repository", "command line", "working directory") if name in values],
+        "code": [
+            (name, values.pop(name))
+            for name in ("git commit", "git dirty", "git repository", "command line", "working directory")
+            if name in values
+        ],
         "values": list(values.items()),
         "software": sorted(filter(None, software.split(", ")), key=str.lower),
         "people": [(name, join_names(places)) for name, places in people.items()],
-        "seeds": tables.select(SEEDS),
+        "seeds": [(name, value) for name, value in tables.select(SEEDS) if str(name).startswith("seed of")],
         "journals": [
             (path.name, format_size(path.stat().st_size))
             for path in sorted((viewer.store.home / "runs" / info.id).glob("*.jsonl"))

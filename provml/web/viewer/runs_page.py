@@ -108,7 +108,8 @@ def _grouped(viewer: Viewer, rows: Sequence[Row], group: str) -> list[tuple[str 
     studies = viewer.studies() if group == "study" else {}
     titles = [str(studies.get(row["run"], "") if group == "study" else row.get(group) or "") for row in rows]
     order = {title: number for number, title in enumerate(dict.fromkeys(titles))}
-    return sorted(zip(titles, rows, strict=True), key=lambda pair: order[pair[0]])
+    pairs: list[tuple[str | None, Row]] = list(zip(titles, rows, strict=True))
+    return sorted(pairs, key=lambda pair: order[str(pair[0])])
 
 
 def _columns(table: RunTable, *, show_all: bool) -> tuple[list[dict[str, Any]], int]:

@@ -30,10 +30,6 @@ SCORES = """SELECT DISTINCT ?training ?evaluation ?run ?name ?value {
   ?node prov:wasGeneratedBy ?evaluation ; a provml:ModelEvaluation ; prov:value ?value ;
         provlake:wasDerivedFromAttribute/rdfs:label ?name .
 } ORDER BY ?name"""
-USERS = """SELECT DISTINCT ?model ?run {
-  ?model a provml:Model . ?data prov:alternateOf|prov:specializationOf ?content . ?model prov:alternateOf|prov:specializationOf ?content .
-  ?step prov:used ?data ; provlake:wasMemberOfWorkflowExecution ?run
-}"""
 DATA = """SELECT DISTINCT ?data ?content ?digest ?name ?size ?path {
   ?data a provml:LearningDataset ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
   OPTIONAL { ?data prov:specializationOf|prov:alternateOf ?content }
@@ -92,7 +88,15 @@ def data(viewer: Viewer, params: QueryParams) -> Page:
     for node, content, digest, name, size, path in viewer.select(DATA):
         key = str(digest or content or node)
         row = contents.setdefault(
-            key, {"iri": str(content or node), "names": {}, "sha256": str(digest or ""), "size": "", "paths": {}, "runs": {}}
+            key,
+            {
+                "iri": str(content or node),
+                "names": {},
+                "sha256": str(digest or ""),
+                "size": "",
+                "paths": {},
+                "runs": {},
+            },
         )
         row["names"][str(name)] = None
         row["size"] = row["size"] or format_size(size)
@@ -105,7 +109,9 @@ def data(viewer: Viewer, params: QueryParams) -> Page:
             **row,
             "roles": _roles(row["runs"]),
             "leaks": [
-                run_id for run_id, roles in row["runs"].items() if run_id in leaking and {"test", "training"} & roles.keys()
+                run_id
+                for run_id, roles in row["runs"].items()
+                if run_id in leaking and {"test", "training"} & roles.keys()
             ],
         }
         for row in contents.values()

@@ -55,7 +55,7 @@ class Viewer:
         self.links = links or Links()
         self.jobs = LiveJobs()
         self.terms: tuple[str, dict[str, dict[str, Any]]] | None = None
-        """The terms of the ontology with the number of their uses, and the position of the index they were counted at."""
+        """The terms of the ontology with the number of their uses, and the position of the index at that time."""
         self.completions: tuple[str, list[str]] | None = None
         """What the editor completes, and the position of the index it was read at."""
         self._lock = threading.Lock()
@@ -66,8 +66,10 @@ class Viewer:
         self._warm_up = ThreadPoolExecutor(1, thread_name_prefix="viewer")
 
     def warm_up(self) -> None:
-        """Read the table of runs in the background, so that the first page does not wait for it."""
-        self._warm_up.submit(self.table)
+        """Read the table of very many runs in the background, so that the first page does not wait for it."""
+        folder = self.store.home / "runs"
+        if folder.is_dir() and sum(1 for _ in folder.iterdir()) > MAX_FRESH_RUNS:
+            self._warm_up.submit(self.table)
 
     def close(self) -> None:
         """End the threads of this viewer."""
