@@ -17,6 +17,7 @@ pictures     plot, lineage, report
 importing    import
 compile      compile, ontology
 serve        serve
+ui           ui
 demo         demo
 
 run_table    the table of runs as text that fits the terminal, for `runs` and `compare`
@@ -44,6 +45,7 @@ from provml.cli import (
     query,
     runs,
     serve,
+    ui,
     validate,
 )
 from provml.cli import compile as compile_command
@@ -68,6 +70,7 @@ for module in (
     validate,
     importing,
     serve,
+    ui,
     maintenance,
     compile_command,
     demo,

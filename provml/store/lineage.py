@@ -117,7 +117,7 @@ def lineage(store: Queryable, subject: Any, *, forward: bool = False) -> Lineage
 
 def resolve(store: Queryable, subject: Any) -> IRI:
     """Return the node of a run, a model, a dataset or a step by name, digest or IRI, or of the content of a file."""
-    if isinstance(subject, os.PathLike) or (isinstance(subject, str) and Path(subject).is_file()):
+    if isinstance(subject, os.PathLike) or (store.opens_files and isinstance(subject, str) and Path(subject).is_file()):
         return _resolve_file(store, Path(subject))
     expected = "a run, a model, a dataset, a file or an IRI"
     if isinstance(subject, str) and (run := _exact_run(store, subject)) is not None:
@@ -126,7 +126,7 @@ def resolve(store: Queryable, subject: Any) -> IRI:
         node = name_lookup.resolve(store, Query("lineage", "", "", Path()), Parameter("start", "iri"), subject)
     except InvalidParameter:
         node = _resolve_recorded_file(store, subject)
-        if node is None and subject and Path(subject).is_dir():
+        if node is None and subject and store.opens_files and Path(subject).is_dir():
             advice = "Pass a file, or the name of the dataset that the directory holds."
             problem = f"no dataset is recorded for the directory {subject}"
             raise InvalidParameter("lineage", "start", subject, expected, advice, problem=problem) from None

@@ -68,6 +68,10 @@ class Queryable(Protocol):
     """What a lookup needs of a store."""
 
     @property
+    def opens_files(self) -> bool:
+        """Whether a value may be the path of a file, whose content is then looked up."""
+
+    @property
     def backend(self) -> Backend:
         """The engine."""
 
@@ -121,12 +125,6 @@ def _run_iri(store: Queryable, value: str) -> IRI:
         return iri
 
 
-def nodes_named(store: Queryable, value: str, kind: str = "") -> set[IRI]:
-    """Return the nodes that a name or the first digits of a digest may refer to; no file of this machine is opened."""
-    candidates = _candidates(store, _nodes_by_name(store, kind), kind, value)
-    return candidates if len(candidates) == 1 else _nodes_of_digits(store, kind, value.lower()) or candidates
-
-
 def node_names(store: Queryable, kind: str = "") -> list[str]:
     """Return the names of models, datasets, or both, that refer to one node each; the latest first."""
     return [name for name, nodes in reversed(_nodes_by_name(store, kind).items()) if len(nodes) == 1]
@@ -162,10 +160,7 @@ def _candidates(store: Queryable, nodes: NodesByName, kind: str, value: str) -> 
 
 def _nodes_of_content(store: Queryable, kind: str, value: str) -> set[IRI]:
     """Return the nodes with the content of a file on the disk, or with a digest that starts with the given digits."""
-    return _nodes_of_digits(store, kind, file_digest(value) or value.lower())
-
-
-def _nodes_of_digits(store: Queryable, kind: str, digits: str) -> set[IRI]:
+    digits = (file_digest(value) if store.opens_files else "") or value.lower()
     if not DIGITS.fullmatch(digits):
         return set()
     cls = NODE_CLASSES.get(kind, "provlake:DataReference")
@@ -325,7 +320,7 @@ def complete_digest(store: Queryable, query: Query, param: Parameter, value: Any
     if not value:
         advice = "Pass the digest or its first digits."
         raise InvalidParameter(query.name, param.name, value, param.expected, advice, problem=f"{param.name} is empty")
-    value = file_digest(value) or value.lower()
+    value = (file_digest(value) if store.opens_files else "") or value.lower()
     if len(value) >= 64:
         return value
     digests = [name for name in names_of(store, "content") if name.startswith(value)]

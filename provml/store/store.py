@@ -75,6 +75,8 @@ class Store:
             _create_home(self.home)
         else:
             require_home(self.home)
+        self.opens_files = True
+        """Whether values of questions may be paths of files, whose content is then looked up; not in a service."""
         self._lock = threading.RLock()
         self._index = Index.open(self.home, limits)
         self._catalog: Catalog | None = None
@@ -281,7 +283,7 @@ class Store:
         return self._catalog
 
     def reload_catalog(self) -> None:
-        """Read the questions again: somebody has added one."""
+        """Read the users' questions again when they are next needed."""
         self._catalog = None
 
     def ask(

@@ -7,6 +7,8 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from provml.web.metrics import RequestMetrics
+
 logger = logging.getLogger("provml.access")
 MAX_PATH = 200
 
@@ -14,15 +16,17 @@ MAX_PATH = 200
 class AccessLog:
     """Log method, path, status, bytes and time of each request."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, metrics: RequestMetrics) -> None:
         self.app = app
+        self.metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and log it when it has been answered."""
-        if scope["type"] != "http" or not logger.isEnabledFor(logging.INFO):
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         start, status, size = time.perf_counter(), 0, 0
+        self.metrics.running += 1
 
         async def counting_send(message: Message) -> None:
             nonlocal status, size
@@ -35,10 +39,13 @@ class AccessLog:
         try:
             await self.app(scope, receive, counting_send)
         finally:
-            client = scope["client"][0] if scope.get("client") else "-"
-            milliseconds = 1000 * (time.perf_counter() - start)
-            path = printable(scope["path"])
-            logger.info("%s %s %s %d %d %.1fms", client, scope["method"][:20], path, status, size, milliseconds)
+            seconds = time.perf_counter() - start
+            self.metrics.running -= 1
+            self.metrics.count(scope, status, size, seconds)
+            if logger.isEnabledFor(logging.INFO):
+                client = scope["client"][0] if scope.get("client") else "-"
+                path = printable(scope["path"])
+                logger.info("%s %s %s %d %d %.1fms", client, scope["method"][:20], path, status, size, 1000 * seconds)
 
 
 def printable(text: str) -> str:

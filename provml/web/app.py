@@ -13,6 +13,8 @@ from starlette.routing import BaseRoute
 
 from provml.web import graph_store, operation, problems, provenance, sparql
 from provml.web.access_log import AccessLog
+from provml.web.api import artifacts, live, openapi, questions, runs, terms
+from provml.web.metrics import RequestMetrics
 from provml.web.security import SecurityMiddleware
 from provml.web.service import Service
 from provml.web.viewer import routes as viewer_routes
@@ -23,6 +25,12 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     graph_store,
     viewer_routes,
     provenance,
+    runs,
+    questions,
+    artifacts,
+    terms,
+    live,
+    openapi,
 )
 """Modules with a function `routes(service)`. The first route that matches a path answers."""
 
@@ -35,16 +43,18 @@ def create_app(service: Service) -> Starlette:
         async with service.running():
             yield
 
+    metrics = RequestMetrics()
     routes: list[BaseRoute] = [route for module in ROUTE_MODULES for route in module.routes(service)]
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
         middleware=[
-            Middleware(AccessLog),
+            Middleware(AccessLog, metrics=metrics),
             Middleware(SecurityMiddleware, settings=service.settings),
         ],
         exception_handlers={HTTPException: problems.handle},
     )
     app.router.redirect_slashes = False
     app.state.service = service
+    app.state.metrics = metrics
     return app

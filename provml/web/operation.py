@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from provml.web.metrics import TEXT_FORMAT, service_text
 from provml.web.problems import Problem
 from provml.web.routing import json_response, route, service_of
 from provml.web.service import Service
@@ -15,6 +16,8 @@ def routes(service: Service) -> list[BaseRoute]:
     """Return the routes of this module."""
     return [
         route("/healthz", healthz, access="none"),
+        route("/", first_page),
+        route("/metrics", metrics),
         route("/login", login, access="none"),
         route("/api/v1/tickets", create_ticket, methods=("POST",), access="write"),
     ]
@@ -23,6 +26,17 @@ def routes(service: Service) -> list[BaseRoute]:
 async def healthz(request: Request) -> Response:
     """Say that the service is up."""
     return json_response({"status": "ok"}, headers={"Cache-Control": "no-store"})
+
+
+async def first_page(request: Request) -> Response:
+    """Go to the page of the interface."""
+    return Response(status_code=303, headers={"Location": "/api/docs"})
+
+
+async def metrics(request: Request) -> Response:
+    """Return counters in the text format of Prometheus."""
+    text = request.app.state.metrics.text() + service_text(service_of(request))
+    return Response(text, headers={"Cache-Control": "no-store"}, media_type=TEXT_FORMAT)
 
 
 async def login(request: Request) -> Response:

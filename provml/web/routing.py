@@ -35,6 +35,7 @@ class ServiceRoute(Route):
         self.content_types: tuple[str, ...] = options["content_types"]
         self.merge_slashes: bool = options["merge_slashes"]
         self.error_format: ErrorFormat = options["error_format"] or Problem.response
+        self.function = endpoint
         self.operation: Mapping[str, Any] | None = options["operation"]
 
         async def answer(request: Request) -> Response:
@@ -204,4 +205,4 @@ def decode_json(body: bytes, kind: Any = Any) -> Any:
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a value as JSON."""
-    return Response(msgspec.json.encode(value), status, headers, JSON)
+    return Response(msgspec.json.encode(value, enc_hook=str), status, headers, JSON)

@@ -14,7 +14,9 @@ from typing import Self
 from starlette.concurrency import run_in_threadpool
 
 from provml.store import Store
+from provml.web.cache import PositionCache
 from provml.web.query_pool import QueryPool
+from provml.web.run_ends import RunEnds
 from provml.web.security import Guard, read_or_create_tokens
 from provml.web.settings import ServiceLimits, ServiceSettings
 from provml.web.snapshots import Snapshots
@@ -28,7 +30,10 @@ class Service:
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.store = Store(settings.home, create=True)
+        self.store.opens_files = False  # a path that a client names is never opened
         self.guard = Guard(settings, settings.tokens or read_or_create_tokens(settings.home))
+        self.cache = PositionCache()
+        self.run_ends = RunEnds()
         self.snapshots = Snapshots(self.store)
         self.pool = QueryPool(settings.limits, self.snapshots)
         self._wake = asyncio.Event()
@@ -41,6 +46,10 @@ class Service:
         self.stopping = asyncio.Event()
         self.closers: list[Callable[[], None]] = []
         """Called before the index is released: whatever reads it in threads ends then."""
+        self.syncs = 0
+        self.streams = 0
+        """Number of open live streams."""
+        self.catalog_stamp: tuple[tuple[str, int], ...] | None = None
 
     @property
     def home(self) -> Path:
@@ -109,6 +118,7 @@ class Service:
                 if self._synced < start:  # else another request has waited for the same
                     begun = time.monotonic()
                     await run_in_threadpool(self.store.sync)
+                    self.syncs += 1
                     self._synced = begun
         return self.store.position
 

@@ -19,11 +19,10 @@ from provml.store.lineage import lineage as lineage_of
 from provml.store.run_table import PREFIXES
 from provml.web.problems import Problem
 from provml.web.viewer.lineage_page import graph_context, merged
+from provml.web.viewer.links import MAX_COMPARED
 from provml.web.viewer.render import charts
 from provml.web.viewer.viewer import Page, Viewer
 
-MAX_RUNS = 12
-"""Runs that can be compared; more curves could not be told apart."""
 MAX_PANELS = 6
 MAX_GRAPH_RUNS = 4
 DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28,52}\b")
@@ -35,9 +34,9 @@ def compare(viewer: Viewer, params: QueryParams) -> Page:
     if len(ids) < 2:
         context = {"runs": viewer.runs()[:100], "chosen": ids}
         return Page("compare_choose.html", "Compare", context)
-    if len(ids) > MAX_RUNS:
+    if len(ids) > MAX_COMPARED:
         raise Problem(
-            400, "TooManyRuns", f"{len(ids)} runs are ticked. Compare at most {MAX_RUNS}; filter the runs first."
+            400, "TooManyRuns", f"{len(ids)} runs are ticked. Compare at most {MAX_COMPARED}; filter the runs first."
         )
     infos = [viewer.run(run_id) for run_id in ids]
     comparison = compare_runs(viewer.store.backend, infos)
@@ -51,7 +50,7 @@ def compare(viewer: Viewer, params: QueryParams) -> Page:
         "charts": charts(panels, "compare"),
         "labels": labels,
         "has_graph": len(infos) <= MAX_GRAPH_RUNS,
-        "show_graph": params.get("graph") == "1",
+        "show_graph": params.get("graph") == "1" or viewer.links.is_static,
         "graph_address": f"{viewer.links.compare(ids)}&graph=1#graph",
         "command": f"provml compare {' '.join(ids)}",
         "python": f"store.compare({', '.join(map(repr, ids))})",

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from provml.drawing.graph import Graph, Node
 from provml.drawing.lineage import Lineage
 from provml.drawing.records import LineageRecords
-from provml.errors import InvalidIRI
 from provml.model.values import IRI
 from provml.rdf.namespaces import PREFIXES
 from provml.store import name_lookup
 from provml.store.lineage import lineage as lineage_of
+from provml.store.lineage import resolve
 from provml.web.problems import Problem
 from provml.web.viewer.viewer import Page, Viewer
 
@@ -34,32 +34,13 @@ def lineage(viewer: Viewer, params: QueryParams) -> Page | Response:
     context: dict[str, Any] = {"subject": subject, "is_forward": forward, "choices": choices, "graph": None}
     if not subject and not viewer.runs():
         return Page("lineage.html", "Lineage", context)
-    iri = find_node(viewer, subject or viewer.runs()[0].id)
+    iri = resolve(viewer.store, subject or viewer.runs()[0].id)
     fmt = params.get("format", "")
     if fmt:
         return _file(viewer, lineage_of(viewer.store, iri, forward=forward), fmt)
     context |= lineage_context(viewer, iri, forward=forward)
     context["subject"] = subject or viewer.runs()[0].id
     return Page("lineage.html", context["graph"].title, context)
-
-
-def find_node(viewer: Viewer, text: str) -> IRI:
-    """Return the node that a text names: a run, a model, a dataset, a digest or an IRI. No file is opened."""
-    exact = next((info for info in viewer.runs() if info.id == text), None)
-    if exact is not None:
-        return exact.iri
-    try:
-        iri = IRI(text)
-    except InvalidIRI:
-        iri = None
-    if iri is not None and ("//" in iri or iri.startswith("urn:")):
-        return iri
-    nodes = name_lookup.nodes_named(viewer.store, text) if text else set()
-    if len(nodes) == 1:
-        return next(iter(nodes))
-    names = name_lookup.suggest(text, name_lookup.node_names(viewer.store))
-    problem = f"{len(nodes)} things have the name" if nodes else "Nothing has the name"
-    raise Problem(404, "NodeNotFound", f"{problem} {text[:100]!r}. Pass a run, a model, a dataset or an IRI: {names}.")
 
 
 def lineage_context(viewer: Viewer, iri: IRI, *, forward: bool) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from provml.rdf.namespaces import NODES
 
 RUN_TABS = ("epochs", "layers", "environment", "lineage", "validation", "artifacts", "rdf")
 """Parts of the page of a run that have an address of their own."""
+MAX_COMPARED = 12
+"""Runs that can be compared; more curves could not be told apart."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -58,12 +60,16 @@ class FileLinks(Links):
     is_static = True
     PAGES = ("", "models", "data", "validation", "questions")
 
-    def __init__(self, run_ids: Iterable[str]) -> None:
+    def __init__(
+        self, run_ids: Iterable[str], pages: tuple[str, ...] = PAGES, tabs: tuple[str, ...] = RUN_TABS
+    ) -> None:
         self.run_ids = frozenset(run_ids)
+        self.pages = pages
+        self.tabs = tabs
 
     def page(self, name: str, **params: object) -> str:
         """Return the file of a page; pages that answer to parameters exist without them only."""
-        return f"{name or 'index'}.html" if name in self.PAGES and not _query(params) else ""
+        return f"{name or 'index'}.html" if name in self.pages and not _query(params) else ""
 
     def static(self, name: str, version: str) -> str:
         """Return a static file."""
@@ -71,13 +77,14 @@ class FileLinks(Links):
 
     def run(self, run_id: str, tab: str = "", **params: object) -> str:
         """Return the file of a run, or of a part of its page."""
-        if run_id not in self.run_ids or _query(params):
+        if run_id not in self.run_ids or _query(params) or (tab and tab not in self.tabs):
             return ""
         return f"run-{_file_name(run_id)}{'-' if tab else ''}{tab}.html"
 
     def compare(self, run_ids: Iterable[str]) -> str:
-        """Return nothing: runs are compared by the service."""
-        return ""
+        """Return the file that compares all runs of the site; others are compared by the service."""
+        ids = set(run_ids)
+        return "compare.html" if ids == self.run_ids and 2 <= len(ids) <= MAX_COMPARED else ""
 
     def node(self, iri: str, fmt: str = "") -> str:
         """Return the file of a run; other nodes have none."""

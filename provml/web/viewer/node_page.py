@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 import pyoxigraph as ox
 from starlette.datastructures import QueryParams
@@ -68,8 +69,6 @@ def node(viewer: Viewer, params: QueryParams) -> Page:
 
 def _run(viewer: Viewer, iri: str) -> str:
     """Return the run that a node belongs to; empty if it belongs to none."""
-    from urllib.parse import unquote
-
     run_id = unquote(iri.removeprefix(RUNS).split("/")[0]) if iri.startswith(RUNS) else ""
     return run_id if any(info.id == run_id for info in viewer.runs()) else ""
 

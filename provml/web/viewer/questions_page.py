@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from provml.answers import Answer
 from provml.catalog import INTENTS, UNLIMITED, USER_INTENT, Parameter, Query
-from provml.errors import InvalidParameter, PlotError, ProvmlError
+from provml.errors import PlotError, ProvmlError
 from provml.store import name_lookup
 from provml.web.problems import Problem
 from provml.web.viewer.render import charts
@@ -26,7 +26,6 @@ FORMATS = {
     "tsv": "text/tab-separated-values; charset=utf-8",
     "json": "application/json",
 }
-PATH_LIKE = re.compile(r"[0-9A-Fa-f]{6,64}")
 
 
 def questions(viewer: Viewer, params: QueryParams) -> Page:
@@ -123,29 +122,9 @@ def _choices(viewer: Viewer, param: Parameter) -> list[str]:
 
 
 def _ask(viewer: Viewer, query: Query, values: Mapping[str, Any]) -> tuple[Answer, str]:
-    """Return the answer and its SPARQL. Names are resolved first, without a look at files of this machine."""
-    resolved = {name: _resolved(viewer, query, query.params[name], value) for name, value in values.items()}
-    answer = viewer.store.ask(query, timeout=None if query.is_packaged else USER_SECONDS, **resolved)
-    return answer, viewer.store.sparql(query, **resolved)
-
-
-def _resolved(viewer: Viewer, query: Query, param: Parameter, value: Any) -> Any:
-    if isinstance(value, list):
-        return [_resolved(viewer, query, param, item) for item in value]
-    if not isinstance(value, str):
-        return value
-    if param.type == "iri" and param.node_kind == "run":
-        return viewer.run(value.rpartition("/")[2] if "//" in value else value).iri
-    if param.type == "iri":
-        nodes = name_lookup.nodes_named(viewer.store, value, param.node_kind)
-        if len(nodes) == 1:
-            return next(iter(nodes))
-        names = name_lookup.suggest(value, name_lookup.node_names(viewer.store, param.node_kind))
-        problem = f"{value[:100]!r} is the name of {len(nodes)} nodes"
-        raise InvalidParameter(query.name, param.name, value, param.expected, f"Available: {names}.", problem=problem)
-    if param.name_kind == "content" and not PATH_LIKE.fullmatch(value):
-        raise InvalidParameter(query.name, param.name, value, param.expected, "Pass the digits of a SHA-256.")
-    return value
+    """Return the answer and its SPARQL."""
+    answer = viewer.store.ask(query, timeout=None if query.is_packaged else USER_SECONDS, **values)
+    return answer, viewer.store.sparql(query, **values)
 
 
 def _charts(answer: Answer) -> list[dict[str, Any]]:

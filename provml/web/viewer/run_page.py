@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from starlette.datastructures import QueryParams
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 
 from provml.answers.humanize import format_duration, format_size
 from provml.answers.plot import Columns as CurveColumns
@@ -336,8 +336,6 @@ def artifact(viewer: Viewer, params: QueryParams, sha256: str) -> Response:
     files = ArtifactFiles(viewer.store.home)
     if stored.is_folder or not files.has(stored.sha256):
         raise ArtifactNotFound(stored.name, f"The content of {stored.name!r} cannot be sent", "Use `provml get`.")
-    from starlette.responses import FileResponse
-
     headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
     return FileResponse(files.path(stored.sha256), 200, headers, "application/octet-stream", filename=stored.file_name)
 

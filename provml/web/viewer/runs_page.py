@@ -45,7 +45,7 @@ def runs(viewer: Viewer, params: QueryParams) -> Page:
     group = params.get("group", "") if params.get("group", "") in GROUPS else ""
     rows = _grouped(viewer, shown.rows, group)
     page = _page_number(params, len(rows))
-    part = rows[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
+    part = rows if viewer.links.is_static else rows[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
     infos = {info.id: info for info in viewer.runs()}
     listed = [infos[row["run"]] for _, row in part if row["run"] in infos]
     columns, hidden = _columns(shown, show_all=params.get("columns") == "all")
@@ -70,6 +70,7 @@ def runs(viewer: Viewer, params: QueryParams) -> Page:
         "show_all": params.get("columns") == "all",
         "error": error,
         "keep": lambda **changes: viewer.links.page("", **{**_state(params), **changes}),
+        "compare_all": viewer.links.compare([info.id for info in viewer.runs()]) if viewer.links.is_static else "",
         "csv": "" if viewer.links.is_static else viewer.links.page("runs.csv", **_state(params)),
     }
     is_live = any(info.status == "RUNNING" for info in listed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.datastructures import QueryParams
 
@@ -72,6 +73,7 @@ def models(viewer: Viewer, params: QueryParams) -> Page:
             "used_in": [other for other in evaluated_in.get(str(stage), {}) if other != _run_id(run)],
         }
         for model, name, run, stage, index, size, digest, parameters in _distinct(viewer.select(MODELS))
+        if viewer.shows(_run_id(run))
     ]
     return Page("models.html", "Models", _paged(viewer, params, rows))
 
@@ -82,6 +84,8 @@ def data(viewer: Viewer, params: QueryParams) -> Page:
     leaking = {row["run"] for row in table.rows if row.get("leakage")}
     uses: dict[str, dict[str, dict[str, None]]] = {}
     for node, run, role in viewer.select(DATA_USES):
+        if not viewer.shows(_run_id(run)):
+            continue
         text = str(role).removesuffix(" role") if role is not None else "used"
         uses.setdefault(str(node), {}).setdefault(_run_id(run), {})[text] = None
     contents: dict[str, dict[str, Any]] = {}
@@ -115,6 +119,7 @@ def data(viewer: Viewer, params: QueryParams) -> Page:
             ],
         }
         for row in contents.values()
+        if row["runs"] or not viewer.links.is_static
     ]
     rows.sort(key=lambda row: (not row["leaks"], -len(row["runs"]), next(iter(row["names"]))))
     return Page("data.html", "Data", _paged(viewer, params, rows))
@@ -126,8 +131,6 @@ def _distinct(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def _run_id(iri: Any) -> str:
-    from urllib.parse import unquote
-
     return unquote(str(iri).removeprefix(RUNS))
 
 

@@ -91,6 +91,10 @@ class Viewer:
         exact = next((info for info in self.runs() if info.id == run_id), None)
         return exact if exact is not None else self.store.run(run_id)
 
+    def shows(self, run_id: str) -> bool:
+        """True if pages show a run; a site may be about some runs only."""
+        return True
+
     def forget_runs(self) -> None:
         """Read the runs again at the next page: one of them was annotated."""
         self._listing = None
