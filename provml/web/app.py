@@ -20,10 +20,10 @@ from provml.web.service import Service
 from provml.web.viewer import routes as viewer_routes
 
 ROUTE_MODULES: tuple[ModuleType, ...] = (
+    viewer_routes,
     operation,
     sparql,
     graph_store,
-    viewer_routes,
     provenance,
     runs,
     questions,

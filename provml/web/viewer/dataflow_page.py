@@ -147,7 +147,7 @@ def draw(flow: Dataflow, link: Any, chosen: str = "") -> str:
             "entity",
             single_line(each.title),
             (f"{each.role} · {each.kind}", *_attribute_lines(each)),
-            details="\n".join([f"{each.role}: {each.title}", *each.attributes.values()]),
+            details="\n".join(map(single_line, [f"{each.role}: {each.title}", *each.attributes.values()])),
             is_start=each.id == chosen,
             iris=(each.id,),
             role=each.role,

@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from provml.answers import Answer, format_cell
+from provml.answers.plot import Columns
 from provml.drawing import lineage_svg
 from provml.drawing.graph import Edge, Graph, Node, NodeKind
 from provml.drawing.text import single_line
@@ -23,7 +24,7 @@ from provml.web.negotiation import GRAPHS, RESULTS
 from provml.web.problems import Problem
 from provml.web.routing import service_of
 from provml.web.viewer.links import with_query
-from provml.web.viewer.render import charts
+from provml.web.viewer.render import MAX_STYLED_SERIES, charts
 from provml.web.viewer.viewer import Page, Viewer
 
 MAX_ROWS = 10_000
@@ -142,10 +143,21 @@ def _shown(kind: str, data: bytes) -> dict[str, Any]:
     columns = [variable.value for variable in solutions.variables]
     terms = [tuple(solution) for _, solution in zip(range(MAX_ROWS), solutions, strict=False)]
     answer = Answer.from_terms(columns, terms)
+    return {"answer": answer, "charts": _charts(answer)}
+
+
+def _charts(answer: Answer) -> list[dict[str, Any]]:
+    """Return the second column of numbers by the first, with a curve for each of a few values of another column."""
+    columns = Columns(answer.columns, answer.rows)
+    numbers = columns.plottable()
+    if len(numbers) < 2 or len(answer.rows) < 2:
+        return []
+    others = [name for name in answer.columns if name not in numbers]
+    by = next((name for name in others if 1 < len(set(map(str, columns.values(name)))) <= MAX_STYLED_SERIES), None)
     try:
-        return {"answer": answer, "charts": charts([answer.curves()]) if len(answer.rows) > 1 else []}
+        return charts([answer.curves(numbers[0], numbers[1], by)])
     except PlotError:
-        return {"answer": answer}
+        return []
 
 
 def _picture(triples: list[ox.Triple]) -> str:
