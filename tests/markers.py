@@ -19,10 +19,10 @@ FRAMEWORK = re.compile(
 )
 FRAMEWORK_FILES = {"docs", "examples"}  # pages and scripts with code for frameworks
 SLOW = {  # reasoners, type checkers, linters, builds, the W3C suites
-    "bench", "lint", "loading", "owl", "published_queries", "shacl_w3c", "site", "types", "typing", "wheel",
+    "bench", "browser", "lint", "loading", "owl", "published_queries", "shacl_w3c", "site", "types", "typing", "wheel",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
-    "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "child_runs", "crash",
+    "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "browser", "child_runs", "crash",
     "demo", "endpoint", "log", "maintenance", "processes", "query_guard", "query_process", "status", "store",
     "terminal",
 }  # fmt: skip

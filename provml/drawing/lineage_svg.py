@@ -230,8 +230,7 @@ def _node(shape: Shape, centre: Point, link: Callable[[Node], str] | None, index
     role = f" role-{escape(node.role)}" if node.role else ""
     group = f'<g class="n {node.kind}{start}{role}" data-node="{index}">{shown}</g>'
     address = link(node)
-    label = escape(", ".join([f"{node.kind}: {node.title}", *node.lines]))
-    return f'<a href="{escape(address)}" aria-label="{label}">{group}</a>' if address else group
+    return f'<a href="{escape(address)}">{group}</a>' if address else group
 
 
 def _css(name: str) -> str:

@@ -149,7 +149,10 @@ def value_html(value: Any, links: Links, digits: int = 4) -> Markup:
 
 def inline_svg(picture: str) -> Markup:
     """Return a picture of `provml.drawing` for a page, whose style sheet has its rules."""
-    return Markup(_STYLE_ATTRIBUTE.sub(r"\1", _STYLE_ELEMENT.sub("", picture)))
+    plain = _STYLE_ATTRIBUTE.sub(r"\1", _STYLE_ELEMENT.sub("", picture))
+    if "<a href=" in plain:  # an image has no parts that can be reached by keyboard
+        plain = plain.replace('role="img"', 'role="group" aria-label="Graph"', 1)
+    return Markup(plain)
 
 
 def data_element(value: Any) -> Markup:

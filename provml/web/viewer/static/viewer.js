@@ -163,7 +163,7 @@ function watchPictures(root = document) {
     };
     const clear = () => { picture.classList.remove("tracing"); all(".on", picture).forEach((element) => element.classList.remove("on")); };
     const trace = (event) => {
-      const node = event.target.closest(".n[data-node]");
+      const node = event.target.closest(".n[data-node]") || event.target.closest("a")?.querySelector(".n[data-node]");
       clear();
       if (!node) return;
       const path = new Set([...walk(node.dataset.node, "later", "earlier"), ...walk(node.dataset.node, "earlier", "later")]);
