@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from provml.errors import plural
+from provml.errors import MissingDependency, plural
 from provml.paths import default_home
 
 if TYPE_CHECKING:
@@ -64,6 +65,13 @@ def require_home(home: Path | None) -> Path:
     from provml.journal import run_files
 
     return run_files.require_home(home or default_home())
+
+
+def require_modules(extra: str, *names: str) -> None:
+    """Raise MissingDependency unless the modules of an extra are installed; none is imported."""
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        raise MissingDependency(" and ".join(missing), extra)
 
 
 @contextlib.contextmanager

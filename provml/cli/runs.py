@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from provml.answers.humanize import format_duration, format_size
-from provml.cli.options import format_option, home_option, open_store, print_answer, require_home, run_argument
+from provml.cli.options import (
+    format_option,
+    home_option,
+    open_store,
+    print_answer,
+    require_home,
+    require_modules,
+    run_argument,
+)
 from provml.cli.output import atomic_write
-from provml.errors import MissingDependency, plural
+from provml.errors import plural
 
 if TYPE_CHECKING:
     from provml.answers import Answer
@@ -378,11 +386,7 @@ def export(
 
 
 def _export_site(site: Path, run: str | None, home: Path | None, *, validate: bool) -> None:
-    try:
-        import jinja2  # noqa: F401  # only the viewer imports it; here the question is whether it is there
-        import starlette  # noqa: F401
-    except ImportError:
-        raise MissingDependency("jinja2 and starlette", "serve") from None
+    require_modules("serve", "starlette", "jinja2")
     from provml.web.viewer.site import write_site
 
     with open_store(home) as store:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from provml.cli.options import home_option, require_home
-from provml.errors import MissingDependency, ProvmlError
+from provml.cli.options import home_option, require_home, require_modules
+from provml.errors import ProvmlError
 
 DEFAULT_PORT = 8420
 
@@ -28,12 +28,7 @@ def ui(port: int | None, no_browser: bool, read_only: bool, home: Path | None) -
     It is a service on this machine until you press Ctrl+C; `provml serve` is the same with more settings. If a service
     runs over the home already, a new link to it is opened.
     """
-    try:
-        import jinja2  # noqa: F401  # only the viewer imports it; here the question is whether it is there
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise MissingDependency("starlette, uvicorn and jinja2", "serve") from None
+    require_modules("serve", "starlette", "uvicorn", "jinja2")
     from provml.web.command import new_link, run_service
 
     folder = require_home(home).absolute()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from numbers import Real
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from provml.errors import plural
 from provml.journal import events, process
@@ -38,6 +38,9 @@ from provml.recording.settings import Detail, RunSettings, StepKind
 from provml.recording.stages import Epoch, Stage, Step
 from provml.recording.step_decorator import F, step_or_decorator
 from provml.recording.writer import JournalWriter
+
+if TYPE_CHECKING:
+    from provml.recording.show import RunCharts
 
 GIT_JOIN_SECONDS = 0.25
 """How long the end of a run waits for the thread that asks git for changed files."""
@@ -161,6 +164,15 @@ class Run(RunCore):
         model = f" model={self.model!r}" if self.model != self.name else ""
         errors = f", {plural(self.capture_errors, 'capture error')}" if self.capture_errors else ""
         return f"<Run {self.id} {self.name!r}{model} {'disabled' if self.disabled else self._status}{errors}>"
+
+    def show(self) -> RunCharts:
+        """Return the curves of the run so far, as the viewer draws them, for a notebook: `run.show()`.
+
+        They are read from the journal: nothing is indexed.
+        """
+        from provml.recording.show import RunCharts
+
+        return RunCharts.of(self.home / "runs" / self.id, self.id)
 
     def _repr_html_(self) -> str:
         rows = {

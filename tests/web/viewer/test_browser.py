@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+import provml
 from web.conftest import READ, WRITE, bearer
 from web.serving import Server, running
 from web.viewer.homes import record_flowers, record_hostile, record_many
-
-import provml
 
 AXE = (Path(__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 PAGES = (
@@ -27,7 +27,15 @@ PAGES = (
     *("/runs/tuesday/epochs", "/runs/tuesday/layers", "/runs/tuesday/environment", "/runs/tuesday/lineage"),
     *("/runs/tuesday/rdf", "/runs/tuesday/artifacts", "/nodes?iri=https://w3id.org/provml/run/monday/training"),
 )
-HOSTILE_PAGES = ("/", "/runs/h1", "/runs/h2/lineage", "/compare?r=h1&r=h2&r=h3&graph=1", "/dataflow", "/data", "/models")
+HOSTILE_PAGES = (
+    "/",
+    "/runs/h1",
+    "/runs/h2/lineage",
+    "/compare?r=h1&r=h2&r=h3&graph=1",
+    "/dataflow",
+    "/data",
+    "/models",
+)
 TOKENS = {"PROVML_READ_TOKEN": READ, "PROVML_WRITE_TOKEN": WRITE}
 PHONE = {"width": 390, "height": 800}
 
@@ -214,13 +222,17 @@ def test_a_graph_is_walked_by_keyboard_and_its_path_stands_out(browser: Browser,
         reached: set[str] = set()
         page.locator(".picture a").first.focus()
         for _ in range(20):
-            address = page.evaluate("document.activeElement.closest('.picture') && document.activeElement.getAttribute('href')")
+            address = page.evaluate(
+                "document.activeElement.closest('.picture') && document.activeElement.getAttribute('href')"
+            )
             if address is None:
                 break
             reached.add(address)
             assert page.locator(".picture.tracing .n.on").count() > 0
             page.keyboard.press("Tab")
-        assert reached == set(page.evaluate("[...document.querySelectorAll('.picture a')].map(e => e.getAttribute('href'))"))
+        assert reached == set(
+            page.evaluate("[...document.querySelectorAll('.picture a')].map(e => e.getAttribute('href'))")
+        )
         page.locator(".picture a").first.focus()
         page.keyboard.press("Enter")
         page.wait_for_url("**/nodes?**")

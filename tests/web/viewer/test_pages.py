@@ -10,8 +10,6 @@ from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
-from web.conftest import HOST, READ, WRITE, bearer
-from web.viewer.homes import LONG, MARKUP, record_flowers, record_hostile, record_long
 
 import provml
 from provml.web.app import create_app
@@ -19,10 +17,21 @@ from provml.web.security import CONTENT_SECURITY_POLICY
 from provml.web.service import Service
 from provml.web.settings import ServiceSettings, Tokens
 from provml.web.viewer.render import STATIC_FILES, static_file
+from web.conftest import HOST, READ, WRITE, bearer
+from web.viewer.homes import LONG, MARKUP, record_flowers, record_hostile, record_long
 
 RUN = "https://w3id.org/provml/run"
 PAGES = (
-    *("/", "/?group=study", "/?columns=all", "/compare?r={0}&r={1}&graph=1", "/compare", "/models", "/data", "/lineage"),
+    *(
+        "/",
+        "/?group=study",
+        "/?columns=all",
+        "/compare?r={0}&r={1}&graph=1",
+        "/compare",
+        "/models",
+        "/data",
+        "/lineage",
+    ),
     *("/lineage?of={0}&dir=forward", "/dataflow", "/build", "/questions", "/questions/q6", "/questions/q3", "/query"),
     *("/validation", "/ontology", "/ontology/provml:TrainingExecution", "/ontology/prov:used", "/runs/{0}"),
     *(f"/runs/{{1}}/{tab}" for tab in ("epochs", "layers", "environment", "lineage", "validation", "artifacts", "rdf")),
@@ -103,11 +112,29 @@ def test_hostile_names_stay_text(hostile: TestClient, address: str):
 
 @pytest.mark.parametrize(
     "address",
-    ["/", "/models", "/data", "/lineage", "/dataflow", "/build", "/questions", "/questions/q3", "/query", "/validation"],
+    [
+        "/",
+        "/models",
+        "/data",
+        "/lineage",
+        "/dataflow",
+        "/build",
+        "/questions",
+        "/questions/q3",
+        "/query",
+        "/validation",
+    ],
 )
 def test_pages_of_an_empty_home_name_the_next_step(empty: TestClient, address: str):
     text = page(empty, address).text
-    assert "provml demo" in text or "(…)" in text or "run.dataset" in text or "training.produced" in text or "Ask" in text or "Run" in text
+    assert (
+        "provml demo" in text
+        or "(…)" in text
+        or "run.dataset" in text
+        or "training.produced" in text
+        or "Ask" in text
+        or "Run" in text
+    )
 
 
 def test_runs_show_what_differs_and_name_what_is_equal(flowers: TestClient):
@@ -191,7 +218,9 @@ def test_graph_and_list_have_the_same_nodes(flowers: TestClient):
     assert sorted(drawn) == sorted(listed)
 
 
-@pytest.mark.parametrize(("fmt", "start"), [("svg", "<svg"), ("dot", "digraph"), ("mermaid", "---"), ("ttl", "@prefix")])
+@pytest.mark.parametrize(
+    ("fmt", "start"), [("svg", "<svg"), ("dot", "digraph"), ("mermaid", "---"), ("ttl", "@prefix")]
+)
 def test_a_lineage_can_be_downloaded(flowers: TestClient, fmt: str, start: str):
     answer = flowers.get(f"/lineage?of=tuesday&format={fmt}")
     assert answer.text.startswith(start)
@@ -275,7 +304,9 @@ def built(client: TestClient, *labels: str, **more: str) -> str:
 
 
 def test_a_query_is_built_from_attributes_and_conditions(flowers: TestClient):
-    params = built(flowers, "learning_rate", "optimizer", where="learning_rate", op="<", value="1", order="learning_rate", run="1")
+    params = built(
+        flowers, "learning_rate", "optimizer", where="learning_rate", op="<", value="1", order="learning_rate", run="1"
+    )
     text = " ".join(Elements(flowers.get(f"/build?{params}").text).text.split())
     assert "FILTER(?learning_rate < 1)" in text
     assert "ORDER BY ASC(?learning_rate)" in text
@@ -325,7 +356,11 @@ def test_validation_is_checked_in_the_background(flowers: TestClient):
 
 
 def test_tags_notes_and_names_are_edited_with_the_write_token(client: TestClient):
-    for fields in ({"action": "tag", "text": "good, best"}, {"action": "note", "text": "use this"}, {"action": "rename", "text": "winner"}):
+    for fields in (
+        {"action": "tag", "text": "good, best"},
+        {"action": "note", "text": "use this"},
+        {"action": "rename", "text": "winner"},
+    ):
         assert client.post("/runs/monday", data=fields, follow_redirects=False).status_code == 303
     text = " ".join(Elements(client.get("/runs/monday").text).text.split())
     assert all(word in text for word in ("good", "best", "use this", "winner"))

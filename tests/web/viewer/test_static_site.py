@@ -8,9 +8,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from click.testing import CliRunner
-from web.viewer.homes import record_flowers, record_hostile
 
 from provml.cli import main
+from web.viewer.homes import record_flowers, record_hostile
 
 
 class Addresses(HTMLParser):
