@@ -24,7 +24,7 @@ def main() -> None:
         network.evaluate(x[800:1000], y[800:1000], callbacks=[capture], verbose=0)
 
     with provml.open() as store:
-        print(store.ask("q3", model="keras-dense"))
+        print(store.ask("time-and-loss-by-epoch", model="keras-dense"))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ def main() -> None:
         lightgbm.train(settings, train, 5, valid_sets=[valid], callbacks=[*capture.callbacks, halve])
 
     with provml.open() as store:
-        print(store.ask("h6", model="lightgbm-leaves"))
+        print(store.ask("adaptations", model="lightgbm-leaves"))
 
 
 if __name__ == "__main__":

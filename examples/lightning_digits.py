@@ -41,7 +41,7 @@ def main() -> None:
         trainer.fit(Digits(), loader)
 
     with provml.open() as store:
-        print(store.ask("q2", model="lightning-linear"))
+        print(store.ask("layers-of-model", model="lightning-linear"))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def main() -> None:
             test.measured(absolute_error=abs(slope * 10 + offset - 31))
 
     with provml.open() as store:
-        print(store.ask("h6", model="line-fit"))
+        print(store.ask("adaptations", model="line-fit"))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def main() -> None:
             test.measured(accuracy=accuracy(network, images[800:1000], labels[800:1000]))
 
     with provml.open() as store:
-        print(store.ask("h6", model="torch-mlp"))
+        print(store.ask("adaptations", model="torch-mlp"))
 
 
 def accuracy(network: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor) -> float:

@@ -18,7 +18,7 @@ def main() -> None:
         capture.score(search, x[300:400], y[300:400])
 
     with provml.open() as store:
-        print(store.ask("b3", model="svc"))
+        print(store.ask("origin-of-model", model="svc"))
 
 
 if __name__ == "__main__":

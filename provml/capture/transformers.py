@@ -10,13 +10,13 @@ from time import perf_counter
 from typing import Any, Unpack
 
 from provml.capture import _data, _layers
-from provml.capture._frames import caller_arguments
 from provml.capture._hyperparameters import MANUAL, Technique, is_same
 from provml.capture._settings import CaptureSettings
 from provml.capture.base import CaptureBase
 from provml.capture.torch._optimizers import OptimizerTracker, unwrap_network, wrapped_optimizer
 from provml.errors import MissingDependency
 from provml.recording.data import Data
+from provml.recording.frames import caller_arguments
 from provml.recording.safety import never_raise
 from provml.recording.stages import Epoch
 

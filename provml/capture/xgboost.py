@@ -9,11 +9,11 @@ from typing import Any, Unpack
 
 from provml.capture import _data, _tables
 from provml.capture._boosting import Boosting, function_name, parse_number
-from provml.capture._frames import caller_arguments
 from provml.capture._hyperparameters import MANUAL, Technique, shortest_float, to_float32
 from provml.capture._settings import CaptureSettings
 from provml.errors import MissingDependency
 from provml.recording.data import Data
+from provml.recording.frames import caller_arguments
 from provml.recording.run import Run
 from provml.recording.safety import never_raise
 

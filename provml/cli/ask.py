@@ -97,8 +97,11 @@ class Question(click.Command):
             if (value := options[key]) is not None and value != ()
         }
         if chosen.plot and self.query.plot is None:
-            curves = ", ".join(name for name in self.catalog if self.catalog[name].plot is not None)
-            raise PlotError(f"{self.query.name} has no curve", f"Questions with a curve: {curves}.")
+            from provml.store.name_lookup import suggest
+
+            curves = [name for name in self.catalog if self.catalog[name].plot is not None]
+            advice = f"Questions with a curve: {suggest(self.query.name, curves)}."
+            raise PlotError(f"{self.query.name} has no curve", advice)
         needs_store = any(
             param.type == "iri" or param.name_kind == "content" for param in map(self.query.params.get, values) if param
         ) or any(param.required and name not in values for name, param in self.query.params.items())

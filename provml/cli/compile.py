@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from provml.errors import plural
+
 PathArgument = click.Path(path_type=Path)
 
 
@@ -77,8 +79,8 @@ def compile_(
 
 def _report(changed: list[str], total: int) -> None:
     for name in changed:
-        click.echo(f"wrote {name}")
-    click.echo(f"{len(changed)} file(s) written" if changed else f"{total} of {total} file(s) up to date")
+        click.echo(f"Wrote {name}")
+    click.echo(f"{plural(len(changed), 'file')} changed" if changed else f"{plural(total, 'file')} up to date")
 
 
 @click.command("ontology")
@@ -106,7 +108,7 @@ def ontology(output: Path | None) -> None:
     except OSError as error:
         reason = f"cannot be written ({(error.strerror or str(error)).lower()})"
         raise OntologyError(reason, "Choose another path, or make it writable.", file=str(output)) from error
-    click.echo(f"wrote {output}")
+    click.echo(f"Wrote {output}")
 
 
 COMMANDS = (compile_, ontology)

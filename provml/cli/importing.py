@@ -52,10 +52,10 @@ def import_command(source: Path, source_format: str, model: str, fmt: str, home:
 
 
 @contextlib.contextmanager
-def _progress(source: Path) -> Iterator[Callable[[int], None] | None]:
+def _progress(source: Path, min_bytes: int = PROGRESS_MIN_BYTES) -> Iterator[Callable[[int], None] | None]:
     """Yield a callback that advances a progress bar by bytes, or None off a terminal and for a small source."""
     size = source.stat().st_size if source.is_file() else 0
-    if size < PROGRESS_MIN_BYTES or not sys.stderr.isatty():
+    if size < min_bytes or not sys.stderr.isatty():
         yield None
         return
     with click.progressbar(length=size, label="reading", file=sys.stderr) as bar:

@@ -29,6 +29,7 @@ def verify(fmt: str, home: Path | None) -> None:
     provenance against constraints, use `provml validate`.
     """
     from provml.answers import Answer
+    from provml.journal.run_files import list_journals
     from provml.store import Store
 
     folder = require_home(home)
@@ -41,7 +42,7 @@ def verify(fmt: str, home: Path | None) -> None:
         for problem in problems:
             line = f":{problem.line}" if problem.line else ""
             click.echo(f"{folder / problem.file}{line}: {problem.reason}")
-        journals = len(list((folder / "runs").glob("*/*.jsonl")))
+        journals = len(list_journals(folder))
         lines = sum(problem.line > 0 for problem in problems)
         files = len(problems) - lines
         counts = [plural(lines, "corrupted line")] if lines else []

@@ -104,13 +104,14 @@ def progress_bar(label: str, events: int) -> Iterator[Callable[[int], None] | No
 def count_new_events(home: Path, *, from_start: bool = False) -> int:
     """Count the journal events that are not indexed yet, or all events with `from_start`."""
     from provml.journal.reader import count_events
+    from provml.journal.run_files import list_journals
     from provml.store.checkpoint import IndexCheckpoint, read
 
     checkpoint = IndexCheckpoint() if from_start else read(home / "index" / "progress")
     count = 0
-    for path in (home / "runs").glob("*/*.jsonl"):
-        journal = checkpoint.journals.get(path.relative_to(home).as_posix())
-        count += count_events(path, journal.offset if journal else 0)
+    for name in list_journals(home):
+        journal = checkpoint.journals.get(f"runs/{name}")
+        count += count_events(home / "runs" / name, journal.offset if journal else 0)
     return count
 
 

@@ -177,7 +177,7 @@ def lineage(subject: str, forward: bool, fmt: str | None, output: Path | None, h
 @click.option("--no-validation", is_flag=True, help="Leave out the validation, which takes most of the time.")
 @home_option
 def report(run: str, fmt: str | None, output: Path | None, no_validation: bool, home: Path | None) -> None:
-    """Write a report about a run to file.
+    """Write a report about a run into a file.
 
     \b
     provml report -o report.html

@@ -13,7 +13,23 @@ import pyoxigraph as ox
 from provml import paths
 from provml.compiler.positions import Mention, in_json, in_turtle, in_xml, line_of
 from provml.errors import FileFormatError, OntologyError
-from provml.rdf.namespaces import DC, DCTERMS, FOAF, MLS, OWL, PROV, PROVLAKE, PROVML, RDF, RDFS, SKOS, VANN, XSD
+from provml.rdf.namespaces import (
+    DC,
+    DCTERMS,
+    FOAF,
+    MLS,
+    NODES,
+    ONTOLOGY,
+    OWL,
+    PROV,
+    PROVLAKE,
+    PROVML,
+    RDF,
+    RDFS,
+    SKOS,
+    VANN,
+    XSD,
+)
 from provml.rdf.parse_file import ParsedFile
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
@@ -135,14 +151,14 @@ def split(iri: str) -> tuple[str, str]:
     return iri[:cut], iri[cut:]
 
 
-PROV_O = "https://w3id.org/provml/module/prov-o"
-ML_SCHEMA = "https://w3id.org/provml/module/mls"
+PROV_O = f"{NODES}module/prov-o"
+ML_SCHEMA = f"{NODES}module/mls"
 
 BUNDLED: dict[str, str] = {
     PROV_O: "prov-o.ttl",
     ML_SCHEMA: "mls.ttl",
     "https://w3id.org/provlake": "provlake.ttl",
-    "https://w3id.org/provml": "provml.ttl",
+    ONTOLOGY: "provml.ttl",
     "https://w3id.org/provml-dl": "provml-dl.ttl",
 }
 """Files of the ontologies of provml by IRI, each after its imports."""
@@ -166,7 +182,7 @@ ALIASES: dict[str, str] = {
     "http://www.w3.org/ns/mls": ML_SCHEMA,
     MLS: ML_SCHEMA,
     PROVLAKE: "https://w3id.org/provlake",
-    PROVML: "https://w3id.org/provml",
+    PROVML: ONTOLOGY,
 }
 """Other IRIs of the same ontologies, in imports and in rdfs:isDefinedBy: a bundled module restates W3C's original."""
 

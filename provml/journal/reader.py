@@ -25,6 +25,8 @@ BATCHES_PREFIX = b'{"e":"batches"'
 BATCH_PREFIXES = (b'{"e":"batch', b'{"e":"measured"')
 """Lines of batches and measures: most lines of a journal."""
 END_PREFIX = b'{"e":"end"'
+DATA_PREFIXES = (b'{"e":"data"', b'{"e":"artifact"')
+EVENT_PREFIX = b'{"e":"'
 
 
 class Record(NamedTuple):
@@ -186,6 +188,23 @@ def read_end(path: Path) -> events.End | None:
                 event = events.decode(line)
                 end = event if isinstance(event, events.End) else end
     return end
+
+
+def read_data(path: Path) -> Iterator[tuple[int, events.Data | events.Artifact | bytes]]:
+    """Yield the line number of each event about data, and the event; a damaged line is yielded as it is.
+
+    Raise OSError if the file cannot be read.
+    """
+    for _, number, line in read_lines(path):
+        if not line.startswith(DATA_PREFIXES) and line.startswith(EVENT_PREFIX):
+            continue
+        try:
+            event = events.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            yield number, line
+            continue
+        if isinstance(event, (events.Data, events.Artifact)):
+            yield number, event
 
 
 def count_events(path: Path, offset: int = 0) -> int:

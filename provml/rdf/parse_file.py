@@ -67,10 +67,19 @@ class ParsedFile:
     after the last quad.
     """
 
-    def __init__(self, path: Path, rdf_format: ox.RdfFormat, *, data: bytes | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        path: Path,
+        rdf_format: ox.RdfFormat,
+        *,
+        data: bytes | None = None,
+        small_bytes: int = SMALL_BYTES,
+        **options: Any,
+    ) -> None:
         self.path = path
         self.rdf_format = rdf_format
         self.data = data
+        self.small_bytes = small_bytes
         self.options = options
         self.prefixes: dict[str, str] = {}
 
@@ -92,7 +101,7 @@ class ParsedFile:
     def _needs_child(self) -> bool:
         size = self.path.stat().st_size if self.data is None else len(self.data)
         media_type = self.rdf_format.media_type
-        if size > SMALL_BYTES:
+        if size > self.small_bytes:
             return media_type in NESTED_FORMATS or _contains(self.path, self.data, b"<<")
         content = self.path.read_bytes() if self.data is None else self.data
         if media_type not in NESTED_FORMATS:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from provml.journal import events
 from provml.journal.location import split_batch
 from provml.recording.encoding import encode_measures
-from provml.recording.safety import as_index
+from provml.recording.safety import EndsOnExit, as_index
 
 if TYPE_CHECKING:
     from provml.journal.batch_buffer import BatchBuffer
     from provml.recording.core import RunCore
 
 
-class Batch:
-    """An open batch. It writes to the batch buffer if it is the current batch there, otherwise one event per call.
+class Batch(EndsOnExit):
+    """An open batch. End it with `done` or a `with` block; a loop over `batches` ends its own.
+
+    It writes to the batch buffer if it is the current batch there, otherwise one event per call.
 
     While it is current, the buffer keeps its index and start time, so that a loop can reuse one object for all batches.
     """
@@ -91,6 +93,9 @@ class Batch:
             buffer.end(ago)
         else:
             self.run._emit(events.BatchEnd(self._location, time() - ago, perf_counter() - self._began - ago))
+
+    def _end(self, error: BaseException | None) -> None:
+        self.done()
 
     def _interrupted(self) -> None:
         """End the batch because its loop stopped, unless it has ended and the next one has not begun."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from provml.journal.batch_buffer import FLUSH_SECONDS
 from provml.journal.file import RETRY_SECONDS
 from provml.journal.process import HEARTBEAT_SECONDS
-from provml.recording.exit_status import EXIT_WATCH
+from provml.recording.exit_watch import EXIT_WATCH
 from provml.recording.inherit import ExportedRun
 
 

@@ -51,8 +51,9 @@ class ErrorCounter:
         """Log a message that occurred for the first time."""
         import logging
 
-        text = "provml: recording failed (%s). Training continues; `provml status` lists all errors."
-        logging.getLogger("provml").warning(text, message.removesuffix("."))
+        outcome = "The run is strict, so the error is raised" if self._strict else "Training continues"
+        text = "provml: recording failed (%s). %s; `provml status` lists all errors."
+        logging.getLogger("provml").warning(text, message.removesuffix("."), outcome)
 
     def is_new(self, error: Exception) -> bool:
         """Return False for an error that was counted and raised before."""

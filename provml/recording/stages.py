@@ -27,7 +27,7 @@ from provml.recording.data import Data, check_role
 from provml.recording.display import html_table
 from provml.recording.encoding import encode_measures, to_text
 from provml.recording.exit_status import status_of_exit
-from provml.recording.loops import Loop, LoopIterable, TracedLoop
+from provml.recording.frames import Loop, LoopIterable, TracedLoop
 from provml.recording.redaction import redact_text
 from provml.recording.safety import EndsOnExit, FormatsAsIndex, as_index, never_raise
 from provml.recording.settings import DataKind
@@ -311,10 +311,10 @@ class Stage(Step):
         """
         run = self.run
         section = self.current_epoch if during is None else during
-        if isinstance(section, int):
-            location = f"{self._location}/{section}"
-        else:
+        if section is None or isinstance(section, Epoch):
             location = self._location if section is None else section._location
+        else:
+            location = f"{self._location}/{as_index(section, 'The epoch of an adaptation')}"
         details = to_text(technique), to_text(reason), to_text(by), run._encode_values(parameters or {})
         event = Adapted(location, time(), run._encode_values(values), *details)
         if during is None and self.current_epoch is not None and self._has_ended(self.current_epoch):

@@ -18,6 +18,8 @@ from provml.recording.error_counter import ErrorCounter
 from provml.recording.exit_status import status_of_exit
 from provml.recording.journal_target import JournalTarget
 
+RUN_ENDED = "The run has ended; nothing more is recorded. To continue it, pass its id to provml.record(…, run=…)."
+
 
 class JournalWriter:
     """Appends events to the journal of this process. An error is counted and logged once, or raised if `strict`."""
@@ -196,7 +198,7 @@ class JournalWriter:
             self._open()
         if self._file is None:
             self._target.keep(line)
-            reason = self._target.error or RuntimeError("The run has ended; nothing more is recorded.")
+            reason = self._target.error or RuntimeError(RUN_ENDED)
             raise reason.with_traceback(None)
 
     # ---- capture errors

@@ -14,13 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol
 
-import msgspec
-
 from provml.answers import Answer, html_table
 from provml.errors import ArtifactNotFound, FileFormatError, RunNotFound, plural
 from provml.journal import events
 from provml.journal.artifacts import FOLDER_TYPE, REMOVED_SUFFIX, ArtifactFiles
-from provml.journal.reader import read_header, read_lines
+from provml.journal.reader import read_data, read_header
 from provml.journal.run_files import list_journals
 from provml.model.values import IRI
 from provml.rdf.namespaces import RUNS
@@ -44,7 +42,6 @@ SELECT DISTINCT ?sha256 ?name ?path WHERE {
 } ORDER BY ?sha256 ?name ?path"""
 DIGEST_PREFIX = re.compile("[0-9a-f]{8,64}")
 """At least eight digits of a digest; a part of a run's id has fewer."""
-DATA_PREFIXES = (b'{"e":"data"', b'{"e":"artifact"')
 """Lines of a journal that refer to content."""
 MAX_SUGGESTIONS = 3
 
@@ -276,22 +273,14 @@ def _references_of_journal(path: Path, key: str) -> Iterator[Reference]:
     if header is not None and header.version > events.VERSION:
         reason = f"the journal has version {header.version}, newer than {events.VERSION}"
         raise FileFormatError(reason, "Upgrade provml.", file=key)
-    for _, number, line in read_lines(path):
-        if line.startswith(DATA_PREFIXES) or not line.startswith(b'{"e":"'):
-            yield from _references(key, number, line)
-
-
-def _references(journal: str, number: int, line: bytes) -> Iterator[Reference]:
-    try:
-        event = events.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):  # a damaged line still refers to its contents
-        for digest in re.findall(rb"[0-9a-f]{64}", line):
-            yield Reference(journal, number, digest.decode())
-        return
-    if isinstance(event, events.Artifact):
-        yield Reference(journal, number, event.sha256, is_artifact=True, is_folder=event.is_folder)
-    elif isinstance(event, events.Data) and event.sha256:
-        yield Reference(journal, number, event.sha256)
+    for number, event in read_data(path):
+        if isinstance(event, bytes):  # a damaged line still refers to its contents
+            for digest in re.findall(rb"[0-9a-f]{64}", event):
+                yield Reference(key, number, digest.decode())
+        elif isinstance(event, events.Artifact):
+            yield Reference(key, number, event.sha256, is_artifact=True, is_folder=event.is_folder)
+        elif event.sha256:
+            yield Reference(key, number, event.sha256)
 
 
 def referenced_digests(home: Path) -> set[str]:

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from provml.answers import format_cell, single_line
 from provml.answers.plot import Curves, Mark, Series
 from provml.errors import InvalidParameter, PlotError
+from provml.journal.location import Location
 from provml.model.values import IRI
 from provml.rdf.literals import format_literal
 from provml.store import name_lookup
@@ -205,10 +206,9 @@ class RunCurves:
 
     def _training(self, value: Value) -> str:
         """Return the name of the training that a stage belongs to: a validation has the name of its training."""
-        place = unquote(value.stage.removeprefix(f"{value.run}/"))
-        name, at, writer = place.partition("@")
-        name = "training" if name == "validation" else name.removesuffix("-validation")
-        return f"{name}{at}{writer}"
+        location = Location.from_text(unquote(value.stage.removeprefix(f"{value.run}/")))
+        stage = "training" if location.stage == "validation" else location.stage.removesuffix("-validation")
+        return str(location._replace(stage=stage))
 
     def _groups(self, series: Iterable[Key]) -> dict[Key, str]:
         """Return the label of each series without its part: of the run, and of the training if a run has several."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO, Any
 
 import pyoxigraph as ox
@@ -36,6 +38,16 @@ def check_format(fmt: str) -> None:
     """Raise an error for an unknown format."""
     if fmt not in FORMATS:
         raise FileFormatError(f"unknown format {fmt!r}", f"Use one of {', '.join(FORMATS)}.", file="export")
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """Return the format that the extension of a path selects; raise an error for an unknown one."""
+    extension = Path(path).suffix.removeprefix(".").lower()
+    if extension not in FORMATS:
+        extensions = ", ".join(f".{fmt}" for fmt in FORMATS)
+        reason = f"unknown extension '.{extension}'" if extension else "no file extension"
+        raise FileFormatError(reason, f"Use one of {extensions}, or pass the format.", file=str(path))
+    return extension
 
 
 def write(graph: ox.Store, file: IO[bytes], fmt: str) -> int:

@@ -28,6 +28,8 @@ from provml.errors import FilterError
 MAX_DEPTH = 50
 """Nested parentheses and negations that a condition may have."""
 MAX_SUGGESTIONS = 3
+MAX_LISTED = 20
+"""Columns that a message lists if none is similar; each hyperparameter and measure is a column."""
 KEYWORDS = {"and", "or", "not", "in", "contains"}
 CONSTANTS: dict[str, Any] = {
     "true": True, "false": False, "null": None, "none": None, "nan": float("nan"), "inf": float("inf"),
@@ -86,11 +88,12 @@ def compile_filter(text: str, columns: Mapping[str, Sequence[Any]], resolve: Cal
 
 
 def suggest_columns(name: str, columns: Iterable[str]) -> str:
-    """Return a sentence with similar column names, or with all of them."""
+    """Return a sentence with similar column names, or with those that there are."""
     names = list(columns)
     if close := similar_columns(name, names):
         return f"Did you mean {', '.join(map(quoted, close))}?"
-    return f"Columns: {', '.join(map(quoted, names))}."
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return f"Columns: {', '.join(map(quoted, names[:MAX_LISTED]))}{more}."
 
 
 def similar_columns(name: str, columns: Sequence[str]) -> list[str]:

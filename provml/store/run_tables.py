@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from provml.answers import Answer
+from provml.journal.location import Location
 from provml.store.name_lookup import Queryable, natural_key
 from provml.store.run_info import RunInfo
 
@@ -139,9 +140,9 @@ class RunTables:
 
     def place(self, iri: str | None) -> str:
         """Return a section of the run as text: `training 3`."""
-        at = unquote(str(iri or "").removeprefix(f"{self.info.iri}/"))
-        stage, _, index = at.partition("/")
-        return f"{stage} {index}" if index else stage
+        location = Location.from_text(unquote(str(iri or "").removeprefix(f"{self.info.iri}/")))
+        indices = [str(index) for index in (location.epoch, location.batch) if index is not None]
+        return " ".join([location.stage_location, *indices])
 
     def stages(self) -> Answer:
         """Return a row per stage or step, with its most specific kind."""

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from provml.store.compare import RunComparison
     from provml.store.run_report import RunReport
     from provml.validation import Report
-    from provml.validation.engine import ValidationSettings
+    from provml.validation.engine import EngineName
     from provml.validation.report import ProgressCallback
 
 RunNames = str | HasId | Iterable[str | HasId]
@@ -568,17 +568,19 @@ class Store:
         self,
         run_id: str | None = "latest",
         shapes: Path | str | Iterable[Path | str] = (),
-        **settings: Unpack[ValidationSettings],
+        *,
+        engine: EngineName = "sparql",
+        progress: ProgressCallback | None = None,
     ) -> Report:
         """Validate a run, or all (None), against the shapes of provml and of the home, and against `shapes`."""
         from provml.store.validate import validate_runs
 
-        return validate_runs(self, run_id, shapes, **settings)
+        return validate_runs(self, run_id, shapes, engine=engine, progress=progress)
 
     def report(
         self, run_id: str | RunInfo = "latest", *, validate: bool = True, progress: ProgressCallback | None = None
     ) -> RunReport:
-        """Return a report about a run to file: `store.report("latest").save("report.html")`.
+        """Return a report about a run: `store.report("latest").save("report.html")`.
 
         It also says what is not known. `validate=False` leaves out the validation, which takes most of the time.
         """
@@ -587,12 +589,22 @@ class Store:
         info = run_id if isinstance(run_id, RunInfo) else self.run(run_id)
         return report_of_run(self, info, self.validate(info.id, progress=progress) if validate else None)
 
-    def export(self, run_id: str | None, file: IO[bytes], fmt: str = "ttl") -> int:
-        """Write a run, or all (None), as RDF to a binary file and return the number of triples."""
+    def export(self, run_id: str | None, file: str | os.PathLike[str] | IO[bytes], fmt: str | None = None) -> int:
+        """Write a run, or all (None), as RDF to a path or an open binary file; return the number of triples.
+
+        The format is by default that of the extension of a path, and Turtle for an open file.
+        """
         from provml.store import export
 
+        if not isinstance(file, (str, os.PathLike)):
+            fmt = fmt or "ttl"
+            export.check_format(fmt)
+            return export.write(self.graph(run_id), file, fmt)
+        fmt = fmt or export.format_of(file)
         export.check_format(fmt)
-        return export.write(self.graph(run_id), file, fmt)
+        graph = self.graph(run_id)
+        with Path(file).open("wb") as output:
+            return export.write(graph, output, fmt)
 
 
 def _create_home(home: Path) -> None:

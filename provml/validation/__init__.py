@@ -9,7 +9,7 @@ shapes_graph      statements of shape files
 results, report   results, grouped for people              report_formats     reports as JSON, RDF, Markdown and HTML
 """
 
-from provml.validation.engine import EngineName, ValidationSettings, validate
+from provml.validation.engine import EngineName, validate
 from provml.validation.report import ProgressCallback, Report
 from provml.validation.results import Result, ResultGroup, ValidationScope
 from provml.validation.shape_files import builtin_shapes, user_shapes
@@ -21,7 +21,6 @@ __all__ = [
     "Result",
     "ResultGroup",
     "ValidationScope",
-    "ValidationSettings",
     "builtin_shapes",
     "user_shapes",
     "validate",

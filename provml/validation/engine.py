@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from provml.rdf.namespaces import SH
 from provml.validation import pyshacl_engine
@@ -23,13 +23,6 @@ EngineName: TypeAlias = Literal["sparql", "pyshacl"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 MAX_RESULTS = 1000
 """Results kept per shape and component; further ones are only counted."""
-
-
-class ValidationSettings(TypedDict, total=False):
-    """Optional settings of a validation against shapes."""
-
-    engine: EngineName
-    progress: ProgressCallback | None
 
 
 def validate(

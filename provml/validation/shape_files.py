@@ -8,15 +8,16 @@ from pathlib import Path
 
 from provml import paths
 from provml.errors import FileFormatError
+from provml.rdf.namespaces import SH
 from provml.validation.inputs import load
 
 SUFFIX = ".ttl"
-HAS_SHAPES = """
-PREFIX sh: <http://www.w3.org/ns/shacl#>
-ASK {
-  { ?shape a sh:NodeShape } UNION { ?shape a sh:PropertyShape }
-  UNION { ?shape sh:targetClass|sh:targetNode|sh:targetSubjectsOf|sh:targetObjectsOf|sh:path ?value }
-}"""
+HAS_SHAPES = f"""
+PREFIX sh: <{SH}>
+ASK {{
+  {{ ?shape a sh:NodeShape }} UNION {{ ?shape a sh:PropertyShape }}
+  UNION {{ ?shape sh:targetClass|sh:targetNode|sh:targetSubjectsOf|sh:targetObjectsOf|sh:path ?value }}
+}}"""
 
 
 def builtin_shapes() -> list[Path]:

@@ -102,7 +102,8 @@ def new_link(home: Path) -> str:
     except (OSError, ValueError, KeyError):
         raise HomeNotFound(str(home), "no service runs over it at an address") from None
     token = os.environ.get("PROVML_WRITE_TOKEN") or read_or_create_tokens(home).write
-    request = Request(f"{url}/api/v1/tickets", method="POST", headers={"Authorization": f"Bearer {token}"})
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = Request(f"{url}/api/v1/tickets", b"{}", headers, method="POST")
     with contextlib.closing(urlopen(request, timeout=10)) as response:
         ticket = json.load(response)["ticket"]
     return f"{url}/login?ticket={ticket}"

@@ -8,7 +8,7 @@ from starlette.routing import BaseRoute
 
 from provml.web.metrics import TEXT_FORMAT, service_text
 from provml.web.problems import Problem
-from provml.web.routing import json_response, route, service_of
+from provml.web.routing import JSON, json_response, route, service_of
 from provml.web.service import Service
 
 
@@ -19,7 +19,7 @@ def routes(service: Service) -> list[BaseRoute]:
         route("/", first_page),
         route("/metrics", metrics),
         route("/login", login, access="none"),
-        route("/api/v1/tickets", create_ticket, methods=("POST",), access="write"),
+        route("/api/v1/tickets", create_ticket, methods=("POST",), access="write", content_types=(JSON,)),
     ]
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -62,8 +63,9 @@ class Worker:
 
     async def kill(self) -> None:
         """End the process, whatever it does."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)  # `Process.kill` would take the exit code from `wait`
         await self.process.wait()
         if self.process.stdin is not None:
             self.process.stdin.close()
@@ -97,12 +99,15 @@ class QueryPool:
         self.answered = 0
         self._slots = asyncio.Semaphore(limits.workers)
         self._closed = False
+        self._discards: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
         """Kill all workers."""
         self._closed = True
-        await asyncio.gather(*(self._discard(worker) for worker in list(self.workers)))
         self.idle.clear()
+        await asyncio.gather(*(self._discard(worker) for worker in list(self.workers)))
+        if self._discards:
+            await asyncio.wait(self._discards)
 
     async def warm_up(self) -> None:
         """Start a worker before the first query, and let it open the index."""
@@ -184,8 +189,7 @@ class QueryPool:
 
     @contextlib.asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
-        if self._closed:
-            raise Problem(503, "Stopping", "The service is stopping.", headers={"Retry-After": "5"})
+        self._check_open()
         if self._slots.locked() and self.waiting >= self.limits.queue:
             self.refused += 1
             detail = f"{self.waiting} queries are waiting. Try again later."
@@ -197,10 +201,15 @@ class QueryPool:
             self.waiting -= 1
         self.running += 1
         try:
+            self._check_open()
             yield
         finally:
             self.running -= 1
             self._slots.release()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Problem(503, "Stopping", "The service is stopping.", headers={"Retry-After": "5"})
 
     async def _worker(self, snapshot: Snapshot) -> Worker:
         """Return an idle worker, if possible one that has the snapshot open, or start one."""
@@ -213,6 +222,9 @@ class QueryPool:
         else:
             worker = await Worker.start(self.limits.query_memory_bytes)
             self.workers.add(worker)
+            if self._closed:
+                await self._discard(worker)
+                self._check_open()
         if worker.snapshot is not snapshot:
             self.snapshots.retain(snapshot)
             old, worker.snapshot = worker.snapshot, snapshot
@@ -227,7 +239,10 @@ class QueryPool:
             self.idle.append(worker)
             return
         self.killed += 1
-        await asyncio.shield(self._discard(worker))
+        task = asyncio.create_task(self._discard(worker))  # goes on if the request is cancelled
+        self._discards.add(task)
+        task.add_done_callback(self._discards.discard)
+        await asyncio.shield(task)
 
     async def _discard(self, worker: Worker) -> None:
         self.workers.discard(worker)

@@ -118,6 +118,7 @@ async def _serve(server: _Server, service: Service, sockets: list[socket.socket]
     def stop() -> None:
         service.is_stopping = True  # ends live streams at once
         service.stopping.set()
+        service.start_task(service.pool.close(), "close the pool")  # ends queries at once
         server.should_exit = True
 
     for number in (signal.SIGINT, signal.SIGTERM):

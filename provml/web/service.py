@@ -94,10 +94,10 @@ class Service:
         self.is_stopping = True
         self.stopping.set()
         tasks = list(self._tasks)
+        await self.pool.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.pool.close()
         self.snapshots.close()
 
     def start_task(self, work: object, name: str) -> None:

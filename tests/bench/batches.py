@@ -39,7 +39,10 @@ from threading import get_ident
 from time import perf_counter, thread_time, time
 from typing import Any
 
-from provml.journal.events import encode_json
+try:
+    from provml.journal.events import encode_json as _to_json
+except ImportError:  # an earlier checkout, which is only measured with its own buffer
+    _to_json = None
 
 DESIGNS = ("buffer", "line")
 COLUMNS = ("median µs", "mean µs", "batch µs")
@@ -69,7 +72,7 @@ class LinePerBatch:
 
     def acquire(self, owner: Any) -> bool:
         self.owner, self._thread = owner, get_ident()
-        self._prefix = b'{"e":"batch","at":%b/' % encode_json(owner._location)[:-1]
+        self._prefix = b'{"e":"batch","at":%b/' % _to_json(owner._location)[:-1]
         return True
 
     def release(self) -> None:
@@ -95,7 +98,7 @@ class LinePerBatch:
             else:
                 total[0] += value
                 total[1] += 1.0
-        encoded = encode_json(values)
+        encoded = _to_json(values)
         self._write(b",%b}\n" % encoded[1:], 3, b'%b%d","values":%b}\n' % (self._prefix, self.index, encoded))
         return True
 
@@ -183,7 +186,7 @@ def evicted(meter: Meter, home: Path, batches: int) -> None:
 def _loop(meter: Meter, home: Path, batches: int, *, evict: bool) -> None:
     import numpy
 
-    from provml.recording.run import record
+    from provml import record
 
     block, copy = numpy.ones(1 << 20), numpy.ones(1 << 20)
     with record("bench", home=home, strict=True, capture_environment=False) as run, run.training() as training:
@@ -196,7 +199,7 @@ def _loop(meter: Meter, home: Path, batches: int, *, evict: bool) -> None:
 
 
 def single(meter: Meter, home: Path, batches: int) -> None:
-    from provml.recording.run import record
+    from provml import record
 
     with record("bench", home=home, strict=True, capture_environment=False) as run, run.training() as training:
         for epoch in training.epochs(2):

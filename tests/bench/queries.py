@@ -251,12 +251,12 @@ def show(
     naive: Callable[[str], Callable[[], list[Any]] | None] = lambda name: None,
 ) -> dict[str, float]:
     """Print the figures of a store; return the CPU milliseconds of each question."""
-    from provml.catalog import Catalog
+    from provml.catalog import Catalog, rewrite
 
     catalog = Catalog()
     asks: dict[str, Callable[[], list[Any]]] = {}
     for name, (question, values) in questions.items():
-        asks[name] = partial(_rows, store, catalog[question].bind(values))
+        asks[name] = partial(_rows, store, rewrite(catalog[question].bind(values)))
         if (sql_query := sql(name)) is not None:
             asks[f"{name} DuckDB"] = sql_query
     timings = in_rounds(asks, repeat)

@@ -13,7 +13,7 @@ from recording.test_loops import Bar, bar
 
 import provml
 from capture.contract import Boom, adaptations, ask, models_of
-from provml.recording import loops
+from provml.recording import frames
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
 
@@ -51,8 +51,8 @@ def no_inspection(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise AssertionError("a frame was inspected")
 
-    monkeypatch.setenv(loops.SWITCH, "1")
-    monkeypatch.setattr(loops, "InspectedLoop", fail)
+    monkeypatch.setenv(frames.SWITCH, "1")
+    monkeypatch.setattr(frames, "InspectedLoop", fail)
 
 
 @pytest.fixture(params=["inspection on", "inspection off"])

@@ -91,9 +91,8 @@ def test_a_large_file_has_a_progress_bar_on_a_terminal(tmp_path: Path, monkeypat
             return True
 
     terminal = Terminal()
-    monkeypatch.setattr(importing, "PROGRESS_MIN_BYTES", 100)
     monkeypatch.setattr(sys, "stderr", terminal)
-    with importing._progress(dump(tmp_path)) as report:
+    with importing._progress(dump(tmp_path), min_bytes=100) as report:
         assert report is not None
         report(dump(tmp_path).stat().st_size)
     assert "reading" in terminal.getvalue()

@@ -10,7 +10,7 @@ import pytest
 import provml
 from provml.errors import FileFormatError
 from provml.journal import events
-from provml.journal.reader import JournalReader, count_events, first_events, has_lines, read_end, read_header
+from provml.journal.reader import JournalReader, count_events, first_events, has_lines, read_data, read_end, read_header
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "journals"
 JOURNALS = sorted(FIXTURES.glob("*/runs/*/*.jsonl"))
@@ -117,3 +117,25 @@ def test_a_damaged_second_line_does_not_hide_the_header(tmp_path: Path) -> None:
     assert len(first_events(path, 2)) == 1
     assert has_lines(path, 2)
     assert not has_lines(path, 3)
+
+
+def test_events_about_data_are_read_and_damaged_lines_passed_on(tmp_path: Path):
+    (tmp_path / "train.csv").write_text("1,2")
+    with provml.record("r", home=tmp_path / "home") as run:
+        run.dataset("train", path=tmp_path / "train.csv")
+        with run.training() as training:
+            training.measured(loss=1.0)
+    (journal,) = (tmp_path / "home").glob("runs/*/*.jsonl")
+    (number,) = [number for number, _ in read_data(journal)]
+    with journal.open("ab") as file:
+        file.write(b'{"e":"data","sha256":"cut\nnot an event\n')
+    (_, event), *damaged = read_data(journal)
+    assert isinstance(event, events.Data)
+    assert number > 1
+    assert [line for _, line in damaged] == [b'{"e":"data","sha256":"cut', b"not an event"]
+
+
+def test_only_the_journal_package_knows_the_text_of_events():
+    package = Path(provml.__file__).parent
+    texts = {path.relative_to(package): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    assert {path.parts[0] for path, text in texts.items() if '{"e":' in text} == {"journal"}

@@ -516,6 +516,7 @@ Entity("urn:e", value=object())  # wrong
 
 
 @pytest.mark.xdist_group("mypy")  # one after the other, since they share a cache
+@pytest.mark.slow
 def test_type_checkers_know_read_only_fields_and_numpy_scalars(tmp_path: Path):
     (tmp_path / "checked.py").write_text(CHECKED)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--follow-imports=silent", "checked.py"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import provml
@@ -16,15 +17,28 @@ NAMESPACES = {
 }
 
 
-def test_no_other_module_defines_a_namespace():
+def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and value of every string of a module that is not a docstring or the description of a constant."""
+    descriptions = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in descriptions:
+            yield node.lineno, node.value
+
+
+def test_no_other_module_writes_a_namespace_out():
     copies = [
-        (path.relative_to(PACKAGE).as_posix(), node.lineno, node.value)
+        (path.relative_to(PACKAGE).as_posix(), line, text)
         for path in PACKAGE.rglob("*.py")
         if path != Path(namespaces.__file__) and path.relative_to(PACKAGE).parts[0] not in EXEMPT
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and node.value in NAMESPACES
+        for line, text in texts(ast.parse(path.read_text(encoding="utf-8")))
+        if any(namespace in text for namespace in NAMESPACES)
     ]
     assert copies == []
+
+
+def test_a_namespace_inside_a_query_is_found():
+    query = ast.parse(f'"""The namespace {namespaces.SH}."""\nQUERY = "PREFIX sh: <{namespaces.SH}> ASK {{}}"')
+    assert [line for line, text in texts(query) if namespaces.SH in text] == [2]
 
 
 def test_each_prefix_is_the_lower_case_name_of_its_namespace():

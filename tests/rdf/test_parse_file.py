@@ -121,14 +121,13 @@ GOOD = [
 @pytest.mark.parametrize(("name", "text"), GOOD, ids=[name for name, _ in GOOD])
 @pytest.mark.parametrize("small_bytes", [parse_file.SMALL_BYTES, -1])
 def test_a_good_file_is_parsed_the_same_way_here_and_in_a_child(
-    tmp_path: Path, name: str, text: str, small_bytes: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, name: str, text: str, small_bytes: int
 ) -> None:
-    monkeypatch.setattr(parse_file, "SMALL_BYTES", small_bytes)
     path = tmp_path / name
     path.write_text(text)
     rdf_format = ox.RdfFormat.from_extension(path.suffix[1:])
     assert rdf_format is not None
-    parsed = ParsedFile(path, rdf_format)
+    parsed = ParsedFile(path, rdf_format, small_bytes=small_bytes)
     actual, expected = ox.Dataset(parsed), ox.Dataset(ox.parse(path=str(path), format=rdf_format))
     for dataset in (actual, expected):
         dataset.canonicalize(ox.CanonicalizationAlgorithm.UNSTABLE)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from capture.contract import Boom
 
-from provml.recording import loops
-from provml.recording.loops import Loop, LoopIterable
+from provml.recording import frames
+from provml.recording.frames import Loop, LoopIterable
 
 REPETITIONS = range(20)
 
@@ -401,13 +401,13 @@ def test_the_switch_turns_all_inspection_off(monkeypatch: pytest.MonkeyPatch, va
 @pytest.mark.parametrize("value", ["", "0", "no"])
 def test_the_switch_may_be_set_to_no(monkeypatch: pytest.MonkeyPatch, value: str):
     monkeypatch.setenv("PROVML_NO_FRAME_INSPECTION", value)
-    assert loops.knows_bytecode()
+    assert frames.knows_bytecode()
 
 
 def test_bytecode_of_an_unknown_version_is_not_inspected(monkeypatch: pytest.MonkeyPatch):
-    first, last = loops.BYTECODE_VERSIONS
+    first, last = frames.BYTECODE_VERSIONS
     assert first <= sys.version_info[:2] <= last, "add this version to BYTECODE_VERSIONS if these tests pass"
-    monkeypatch.setattr(loops, "BYTECODE_VERSIONS", (first, (3, 10)))
+    monkeypatch.setattr(frames, "BYTECODE_VERSIONS", (first, (3, 10)))
     numbers = ObservedNumbers()
     breaks(numbers)
     assert type(numbers.loop) is Loop

@@ -1028,6 +1028,17 @@ ENDINGS = {
 @pytest.mark.parametrize("with_", [True, False], ids=["with", "without with"])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_the_status_is_true_with_and_without_a_with_block(ending: str, with_: bool):
+    check_ending(ending, with_)
+
+
+@pytest.mark.parametrize("ending", ["1 / 0", "sys.exit(3)", "sys.exit()", "exit(3)"])
+def test_without_inspection_the_last_exit_counts_as_not_caught(ending: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PROVML_NO_FRAME_INSPECTION", "1")
+    check_ending(ending, with_=False)
+
+
+def check_ending(ending: str, with_: bool) -> None:
+    """Train in another process that ends like this; check the status of the run, the training and its epoch."""
     body = """
         import sys, provml
         {}
@@ -1426,3 +1437,40 @@ def test_the_completion_list_of_user_objects_has_no_internal_names():
 
 def public(value: object) -> set[str]:
     return {name for name in dir(value) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_with_block_ends_a_batch(fails: bool):
+    with record() as run, run.training() as training, training.epoch(1) as epoch:
+        with suppress(Interrupted), epoch.batch(7) as batch:
+            batch.measured(loss=0.5)
+            if fails:
+                raise Interrupted
+        batch.measured(loss=9.0)
+    events = [event for event in all_events(run) if getattr(event, "location", "") == "training/1/7"]
+    assert [type(event) for event in events] == [Measured, BatchEnd]
+    assert events[0].values == {"loss": 0.5}
+
+
+# ---- messages
+
+
+def test_an_epoch_of_an_adaptation_that_is_none_is_named(caplog: pytest.LogCaptureFixture):
+    with record(strict=False) as run, run.training(rate=0.1) as training:
+        training.adapted(during="last", rate=0.2)
+    assert "The epoch of an adaptation must be a whole number, not 'last' (str)" in caplog.text
+    assert "Training continues" in caplog.text
+
+
+def test_the_log_of_a_strict_run_does_not_say_that_training_continues(caplog: pytest.LogCaptureFixture):
+    with record(strict=True) as run, run.training() as training, pytest.raises(TypeError):
+        training.measured(loss="high")
+    assert "The run is strict, so the error is raised" in caplog.text
+    assert "continues" not in caplog.text
+
+
+def test_a_run_that_ended_says_how_to_continue_it():
+    with record(strict=True) as run:
+        pass
+    with pytest.raises(RuntimeError, match=r"The run has ended; .* pass its id to provml.record\(…, run=…\)"):
+        run.training()

@@ -1212,3 +1212,21 @@ def test_the_end_of_a_run_is_written_once(home: Path):
         assert len(store.query(ended)) == 1
         store.rebuild()
         assert len(store.query(ended)) == 1
+
+
+@pytest.mark.parametrize("extension", ["ttl", "NT", "jsonld"])
+def test_an_export_to_a_path_has_the_format_of_its_extension(tmp_path: Path, extension: str):
+    with provml.record("r", home=tmp_path / "home"):
+        pass
+    file, expected = tmp_path / f"run.{extension}", io.BytesIO()
+    with provml.open(tmp_path / "home") as store:
+        assert store.export("latest", file) == store.export("latest", expected, extension.lower())
+        assert file.read_bytes() == expected.getvalue()
+        with pytest.raises(FileFormatError, match=r"x\.foo: unknown extension '\.foo'\. Use one of \.nt, \.nq"):
+            store.export("latest", "x.foo")
+        assert store.export("latest", tmp_path / "x.foo", "nt") > 0
+
+
+def test_an_unknown_setting_of_a_validation_is_reported_with_the_name_of_the_method(tmp_path: Path):
+    with provml.open(tmp_path / "home", create=True) as store, pytest.raises(TypeError, match=r"Store\.validate\(\)"):
+        store.validate(shaeps="mine.ttl")  # type: ignore[call-arg]

@@ -80,6 +80,6 @@ def reader(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """A client with the read token, for tests that change nothing."""
     home = tmp_path_factory.mktemp("served") / "home"
     shutil.copytree(recorded, home)
-    with Service(ServiceSettings(home, tokens=Tokens(READ, WRITE))) as service:
-        with TestClient(create_app(service), base_url=HOST, headers=bearer(READ)) as client:
-            yield client
+    settings = ServiceSettings(home, tokens=Tokens(READ, WRITE))
+    with Service(settings) as service, TestClient(create_app(service), base_url=HOST, headers=bearer(READ)) as client:
+        yield client

@@ -33,10 +33,10 @@ class Answer(NamedTuple):
 class Server:
     """A service that runs."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, lines: list[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], url: str, log: Path) -> None:
         self.process = process
         self.url = url
-        self.lines = lines
+        self.log = log
 
     @property
     def address(self) -> tuple[str, int]:
@@ -88,7 +88,7 @@ def running(home: Path, *options: str, env: Mapping[str, str] | None = None) -> 
         first = process.stdout.readline()
         match = re.search(r" at (\S+)", first)
         assert match, f"no address in {first!r}\n{log.read_text()}"
-        yield Server(process, match[1], [first])
+        yield Server(process, match[1], log)
     finally:
         if process.poll() is None:
             process.terminate()

@@ -16,6 +16,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import provml
+from provml.web.app import create_app
+from provml.web.service import Service
+from provml.web.settings import ServiceLimits, ServiceSettings, Tokens
+from web.conftest import HOST, READ, WRITE, bearer
 from web.serving import SUITES, Server, running
 
 PROTOCOL = SUITES / "sparql-protocol"
@@ -173,11 +177,24 @@ def test_too_many_queries_are_refused_and_told_when_to_come_back(home: Path):
             thread.join()
 
 
-def test_a_query_that_needs_too_much_memory_is_ended(service, client: TestClient):
-    query = 'SELECT (GROUP_CONCAT(CONCAT(STR(?a), STR(?d), STR(?g)); separator=" ") AS ?all) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }'
-    answer = client.get("/sparql", params={"query": query})
-    assert answer.status_code in (400, 413, 504)
-    assert client.get("/sparql", params={"query": "ASK {}"}).json()["boolean"] is True
+def test_a_query_that_needs_too_much_memory_is_ended(home: Path):
+    limits = ServiceLimits(query_memory_bytes=640 << 20, workers=1)
+    settings = ServiceSettings(home, tokens=Tokens(READ, WRITE), limits=limits)
+    copies = " ".join(f"BIND(CONCAT({','.join([f'?x{n}'] * 10)}) AS ?x{n + 1})" for n in range(10))
+    query = f"SELECT (STRLEN(?x10) AS ?n) {{ BIND('a' AS ?x0) {copies} }}"
+    with Service(settings) as service, TestClient(create_app(service), base_url=HOST, headers=bearer(READ)) as client:
+        answer = client.get("/sparql", params={"query": query})
+        assert (answer.status_code, answer.json()["code"]) == (400, "QueryError")
+        assert "memory" in answer.json()["detail"]
+        assert client.get("/sparql", params={"query": "ASK {}"}).json()["boolean"] is True
+
+
+def test_an_answer_that_is_too_large_is_cut(home: Path):
+    limits = ServiceLimits(result_bytes=10_000)
+    settings = ServiceSettings(home, tokens=Tokens(READ, WRITE), limits=limits)
+    with Service(settings) as service, TestClient(create_app(service), base_url=HOST, headers=bearer(READ)) as client:
+        answer = client.get("/sparql", params={"query": "SELECT * { ?s ?p ?o }"})
+        assert (answer.status_code, answer.json()["code"]) == (413, "ResultTooLarge")
 
 
 def test_a_text_that_is_too_long_is_refused(reader: TestClient):

@@ -1,7 +1,7 @@
 """The call stack of a Keras hook: the list of callbacks, and the arguments of `fit` and `evaluate`.
 
 Keras passes neither to a callback, so they are read from the frames of the callers. PROVML_NO_FRAME_INSPECTION=1
-switches that off, see `provml.capture._frames`. Then, as for anything that the frames do not contain:
+switches that off, see `provml.recording.frames`. Then, as for anything that the frames do not contain:
 
 - data is recorded only if it is passed to the capture, and arguments of `fit` such as `batch_size` are not recorded
 - every evaluation during `fit` counts as its validation, also that of a callback
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from provml.capture._frames import caller_frames
+from provml.recording.frames import callers
 
 
 class CallStack(NamedTuple):
@@ -40,14 +40,15 @@ def inspect_call_stack(model: Any, trained: Any = None) -> CallStack:
     callback_lists: list[Any] = []
     calls: dict[str, dict[str, Any]] = {}
     is_nested = is_inside_callback = False
-    for frame in caller_frames():
-        function, caller = frame.f_code.co_name, frame.f_locals.get("self")
-        if isinstance(caller, keras.callbacks.CallbackList):
-            callback_lists.append(caller)
+    for caller in callers():
+        function, variables = caller.function, caller.variables
+        owner = variables.get("self")
+        if isinstance(owner, keras.callbacks.CallbackList):
+            callback_lists.append(owner)
             is_nested = is_nested or "evaluate" in calls
-        elif function in ("fit", "evaluate") and caller is not None and (caller is model or caller is trained):
+        elif function in ("fit", "evaluate") and owner is not None and (owner is model or owner is trained):
             is_inside_callback = is_inside_callback or (is_nested and function == "fit")
-            calls.setdefault(function, dict(frame.f_locals))
+            calls.setdefault(function, variables)
     return CallStack(callback_lists, calls, is_inside_callback)
 
 

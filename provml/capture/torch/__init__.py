@@ -14,7 +14,6 @@ from time import perf_counter
 from typing import Any, Self, Unpack
 
 from provml.capture import _layers
-from provml.capture._frames import raised_in_method
 from provml.capture._hyperparameters import MANUAL
 from provml.capture._section import SafeEpoch, SafeSection
 from provml.capture._settings import CaptureSettings, Watch
@@ -26,7 +25,7 @@ from provml.errors import MissingDependency, WrongType
 from provml.journal.batch_buffer import BatchBuffer
 from provml.recording.batches import Batch, RecordedBatches
 from provml.recording.data import Data
-from provml.recording.loops import Loop, LoopIterable
+from provml.recording.frames import Loop, LoopIterable, raised_in_method
 from provml.recording.safety import never_raise
 from provml.recording.stages import Epoch, Stage
 

@@ -9,7 +9,7 @@ import pyoxigraph as ox
 
 from provml.compiler.sources import BUNDLED, Source, bundled
 from provml.errors import OntologyError
-from provml.rdf.namespaces import BIBO, DCTERMS, OWL, RDF, VANN
+from provml.rdf.namespaces import BIBO, DCTERMS, NODES, OWL, RDF, VANN
 
 COPIED = (
     *(DCTERMS + name for name in ("creator", "created", "issued", "modified")),
@@ -18,7 +18,7 @@ COPIED = (
     VANN + "preferredNamespaceUri",
 )
 """Properties in the header of the last module that hold for all modules together."""
-MERGED = "https://w3id.org/provml/merged"
+MERGED = f"{NODES}merged"
 FORMATS = {".owl": ox.RdfFormat.RDF_XML, ".ttl": ox.RdfFormat.TURTLE, ".jsonld": ox.RdfFormat.JSON_LD}
 TITLE = "PROV-ML with all its modules"
 DESCRIPTION = (

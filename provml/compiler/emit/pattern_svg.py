@@ -50,9 +50,9 @@ LINKS = (
     Link("ModelEvaluation", "wasGeneratedBy", "TrainingEpochExecution", 3),
 )
 
-WIDTH, BOX_WIDTH, BOX_HEIGHT, ROW_HEIGHT, TOP = 1240, 220, 28, 58, 56
+WIDTH, BOX_WIDTH, BOX_HEIGHT, ROW_HEIGHT, TOP = 984, 205, 28, 58, 56
 """Pixels, as all numbers below."""
-MARGIN = 240
+MARGIN = 178
 LANE = 14
 TITLE = "Plans and executions"
 DEFS = (
@@ -156,4 +156,6 @@ def _arrow(path: str) -> str:
 
 
 def _name(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text class="name" x="{x:g}" y="{y:g}" text-anchor="{anchor}">{text}</text>'
+    """Return the local name of a property, with the prefixed name as its tooltip: a page is narrow."""
+    local = text.partition(":")[2]
+    return f'<text class="name" x="{x:g}" y="{y:g}" text-anchor="{anchor}"><title>{text}</title>{local}</text>'

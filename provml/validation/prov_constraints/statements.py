@@ -17,7 +17,7 @@ NO_VALUE = -1
 
 _DATETIME = re.compile(
     r'^"(?P<second>-?\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:(?P<fraction>\.\d*?)0*)?(?P<zone>Z|[+-]\d\d:\d\d)?"'
-    r"\^\^<http://www.w3.org/2001/XMLSchema#dateTime(?:Stamp)?>$"
+    rf"\^\^<{XSD}dateTime(?:Stamp)?>$"
 )
 
 

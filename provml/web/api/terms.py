@@ -47,7 +47,8 @@ async def term(request: Request) -> Response:
     name = request.path_params["name"]
     item = all_terms().get(name)
     if item is None:
-        suggestions = similar(name.rpartition(":")[2])
+        prefix, _, local = name.rpartition(":")
+        suggestions = similar(local, PREFIXES.get(prefix, ""))
         advice = f" Did you mean {', '.join(suggestions)}?" if suggestions else ""
         raise Problem(404, "TermNotFound", f"No term {name[:100]!r}.{advice}", extra={"suggestions": suggestions})
     return json_response(item)

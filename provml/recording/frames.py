@@ -1,10 +1,18 @@
-"""Loops of the user over epochs: whether a loop is running, and how it was left.
+"""Inspection of the calling code: the only module that reads frames, tracebacks and bytecode.
 
-An iterator cannot see whether `break` or an exception left the loop over it: both drop it. Frames, bytecode and
-tracebacks show it. They are read and never changed, and only on the versions of CPython in `BYTECODE_VERSIONS`. The
-environment variable PROVML_NO_FRAME_INSPECTION=1 switches that off. Then an exception is the reason if it ends the
-stage, or if it is being handled at the next call of provml; otherwise the loop counts as left by `break`. A `with`
-block that the exception leaves is exact and needs no inspection.
+Three facts are passed to nobody and are read here:
+
+- the arguments of a framework's training function, from the variables of the callers of a callback
+- how a loop was left: an iterator cannot see whether `break` or an exception dropped it
+- whether a `sys.exit` was caught, and with which code a worker of `multiprocessing` exits
+
+Frames are read and never changed. PROVML_NO_FRAME_INSPECTION=1 switches all of it off, and it is off by itself where
+the interpreter has no frames. Bytecode is read only on the versions of CPython in `BYTECODE_VERSIONS`. The fallbacks:
+
+- arguments that a framework hides are recorded only if they are passed to the capture
+- an exception is the reason why a loop was left if it ends the stage, or if it is being handled at the next call of
+  provml; otherwise the loop counts as left by `break`. A `with` block that the exception leaves is exact
+- the last `sys.exit` counts as not caught, and a worker that was forked before the run counts as ended normally
 """
 
 from __future__ import annotations
@@ -15,22 +23,18 @@ import opcode
 import os
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from time import perf_counter
 from types import CodeType, FrameType, TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from provml.recording.exit_status import (
-    UNKNOWN_EXCEPTION,
-    ExceptionSummary,
-    frame_offsets,
-    summarize_exception,
-    traceback_offsets,
-)
+from provml.recording.exit_status import UNKNOWN_EXCEPTION, ExceptionSummary, summarize_exception
 
 SWITCH = "PROVML_NO_FRAME_INSPECTION"
 BYTECODE_VERSIONS = ((3, 11), (3, 14))
 """First and last version of CPython whose bytecode is known."""
+MAX_CALLERS = 24
+"""Callers of a callback that are searched at most."""
 LEAVING = {"POP_TOP", "POP_ITER", "END_FOR"}
 """Instructions that drop the iterator of a loop at a `break` or a `return`. At an exception, the frame is at the
 instruction that raised."""
@@ -54,6 +58,74 @@ def knows_bytecode() -> bool:
     first, last = BYTECODE_VERSIONS
     is_known = sys.implementation.name == "cpython" and first <= sys.version_info[:2] <= last
     return is_known and is_enabled()
+
+
+# ---- callers
+
+
+class Caller(NamedTuple):
+    """A call that has not returned yet."""
+
+    frame: FrameType
+
+    @property
+    def module(self) -> str:
+        """The name of the module that the function was defined in."""
+        return str(self.frame.f_globals.get("__name__"))
+
+    @property
+    def function(self) -> str:
+        """The name of the function."""
+        return self.frame.f_code.co_name
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """A copy of the local variables, which include the arguments."""
+        return dict(self.frame.f_locals)
+
+
+def callers() -> Iterator[Caller]:
+    """Return the callers of the callback that calls the caller of this function, the innermost first."""
+    return _callers(sys._getframe(2).f_back) if is_enabled() else iter(())
+
+
+def caller_arguments(module: str, *names: str) -> dict[str, Any]:
+    """Return the local variables of the nearest caller with one of these names in a module; empty if there is none."""
+    for caller in _callers(sys._getframe(1).f_back) if is_enabled() else ():
+        if caller.function in names and caller.module == module:
+            return caller.variables
+    return {}
+
+
+def _callers(frame: FrameType | None) -> Iterator[Caller]:
+    for _ in range(MAX_CALLERS):
+        if frame is None:
+            return
+        yield Caller(frame)
+        frame = frame.f_back
+
+
+def caller_offsets() -> dict[int, int]:
+    """Return the bytecode offsets of the caller of the calling function and of its callers."""
+    return _frame_offsets(sys._getframe(2))
+
+
+def is_called_by_interpreter() -> bool:
+    """Return whether no Python code called the calling function, such as a `__del__` at the end of the process."""
+    return sys._getframe(1).f_back is None
+
+
+def worker_exit_code() -> Any:
+    """Return the code with which a worker of `multiprocessing` is exiting; None if there is none."""
+    frame: FrameType | None = sys._getframe() if is_enabled() else None
+    while frame is not None and frame.f_code.co_name != "_bootstrap":  # inside it, the exit code is not known yet
+        if frame.f_globals.get("__name__") in ("multiprocessing.popen_fork", "multiprocessing.forkserver"):
+            return frame.f_locals.get("code")
+        frame = frame.f_back
+    return None
+
+
+# ---- loops
 
 
 class Loop:
@@ -81,9 +153,11 @@ class Loop:
     def exit_error(self, error: BaseException | None) -> BaseException | None:
         """Return the exception by which the loop was left, or None for a `break`.
 
-        An exception that was already being handled when the loop began, as in a retry, is not the reason.
+        It is the exception that ends the stage or that is being handled. One that was already being handled when the
+        loop began, as in a retry, is not the reason.
         """
-        return error if id(error) != self._outer_error else None
+        candidates = (error, sys.exc_info()[1])
+        return next((item for item in candidates if item is not None and id(item) != self._outer_error), None)
 
     def is_running(self) -> bool:
         """Return whether the caller is inside the loop; True if that is unknown."""
@@ -100,12 +174,12 @@ class TracedLoop(Loop):
     def leave(self, frame: FrameType | None) -> None:
         """Note where the frames of the loop are when it is left."""
         super().leave(frame)
-        self._left_at = frame_offsets(frame)
+        self._left_at = _frame_offsets(frame)
 
     def exit_error(self, error: BaseException | None) -> BaseException | None:
         """Return the exception by which the loop was left, or None for a `break`."""
         for candidate in (error, sys.exc_info()[1]):
-            raised_at = traceback_offsets(candidate)
+            raised_at = _traceback_offsets(candidate)
             frame = next((frame for frame in self._left_at if frame in raised_at), None)  # the innermost one decides
             if frame is not None and raised_at[frame] == self._left_at[frame]:
                 return candidate
@@ -192,7 +266,7 @@ class InspectedLoop(TracedLoop):
         trace = error.__traceback__
         while trace is not None and (id(trace.tb_frame), trace.tb_frame.f_code) != (frame, code):
             trace = trace.tb_next
-        offset = trace.tb_lasti if trace is not None else getattr(error, "frames", {}).get(frame)  # of `sys.exit`
+        offset = trace.tb_lasti if trace is not None else getattr(error, "raise_offsets", {}).get(frame)
         if offset is None:
             return False
         return self._left_at[frame] == offset if self._left_frame is not None else self._is_inside(offset)
@@ -229,7 +303,7 @@ class LoopIterable(Iterator[T]):
 
     Each `for` has an iterator of its own, which Python drops when the loop is left, also if this object has a name. A
     second loop continues where the first was left, as with the generator itself. `on_item` is called with each item
-    and its loop. A loop that cannot be inspected is of the class `uninspected`.
+    and its loop. On a version of Python whose bytecode is not known, a loop is of the class `uninspected`.
     """
 
     __slots__ = ("_generator", "_uninspected", "on_item")
@@ -242,7 +316,9 @@ class LoopIterable(Iterator[T]):
         self.on_item = on_item
 
     def __iter__(self) -> Iterator[T]:
-        return _LoopIterator(self, InspectedLoop() if knows_bytecode() else self._uninspected())
+        if not is_enabled():
+            return _LoopIterator(self, Loop())
+        return _InspectedLoopIterator(self, InspectedLoop() if knows_bytecode() else self._uninspected())
 
     def __next__(self) -> T:
         return next(self._generator)
@@ -262,7 +338,6 @@ class _LoopIterator(Iterator[T]):
         self._loop = loop
 
     def __next__(self) -> T:
-        self._loop.take_item(sys._getframe(1))
         try:
             item = next(self._iterable)
         except StopIteration:
@@ -274,9 +349,26 @@ class _LoopIterator(Iterator[T]):
     def __del__(self) -> None:
         try:
             if not self._loop.is_over:
-                self._loop.leave(sys._getframe().f_back)
+                self._loop.leave(self._dropping_frame())
         except Exception:  # at the end of the process, modules may be gone
             pass
+
+    def _dropping_frame(self) -> FrameType | None:
+        """Return the frame that drops the iterator; called by `__del__`."""
+        return None
+
+
+class _InspectedLoopIterator(_LoopIterator[T]):
+    """The iterator of a loop whose frames are read."""
+
+    __slots__ = ()
+
+    def __next__(self) -> T:
+        self._loop.take_item(sys._getframe(1))
+        return super().__next__()
+
+    def _dropping_frame(self) -> FrameType | None:
+        return sys._getframe(1).f_back
 
 
 # ---- exceptions
@@ -290,6 +382,60 @@ def known_exceptions(error: BaseException | None) -> Iterator[BaseException]:
             yielded.add(id(exception))
             yield exception
             exception = exception.__context__
+
+
+def raised_in_method(error: BaseException | None, method: str, owners: Collection[Any]) -> bool:
+    """Return whether an exception, or one that it was raised from, passed through a method of one of the owners."""
+    checked: set[int] = set()
+    while is_enabled() and error is not None and id(error) not in checked:  # contexts may form a cycle
+        checked.add(id(error))
+        for frame, _ in _traceback_frames(error):
+            if frame.f_code.co_name == method and any(frame.f_locals.get("self") is owner for owner in owners):
+                return True
+        error = error.__context__
+    return False
+
+
+def raised_in_package(package: str, earlier: Collection[int]) -> BaseException | None:
+    """Return the exception that is being handled, or that a notebook showed last, if it passed through a package.
+
+    `earlier` are ids of exceptions that do not count. Without inspection or a package, the one being handled counts.
+    """
+    if not is_enabled() or not package:
+        handled = sys.exc_info()[1]
+        return handled if id(handled) not in earlier else None
+    for error in known_exceptions(None):
+        if id(error) in earlier:
+            continue
+        modules = (str(frame.f_globals.get("__name__")) for frame, _ in _traceback_frames(error))
+        if any(module.partition(".")[0] == package for module in modules):
+            return error
+    return None
+
+
+def _traceback_frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    """Yield the frames that an exception passed, outermost first, with the bytecode offset in each."""
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_lasti
+        trace = trace.tb_next
+
+
+def _traceback_offsets(error: BaseException | None) -> dict[int, int]:
+    """Return the bytecode offsets that an exception passed, by the id of the frame."""
+    offsets: dict[int, int] | None = getattr(error, "raise_offsets", None)  # of an exit, which has no traceback yet
+    if offsets is not None:
+        return offsets
+    return {id(frame): offset for frame, offset in _traceback_frames(error)} if error is not None else {}
+
+
+def _frame_offsets(frame: FrameType | None) -> dict[int, int]:
+    """Return the bytecode offset of a frame and its callers, by the id of the frame, innermost first."""
+    offsets = {}
+    while frame is not None:
+        offsets[id(frame)] = frame.f_lasti
+        frame = frame.f_back
+    return offsets
 
 
 def _raised_exception(frame: FrameType) -> BaseException | None:
@@ -307,7 +453,7 @@ def _raised_exception(frame: FrameType) -> BaseException | None:
         heads = [trace for trace in traces if trace.tb_frame is frame and id(trace) not in later]
         if heads:
             return _raised_with(heads[0], exceptions, young) if len(heads) == 1 else None
-    passing = [error for error in exceptions if traceback_offsets(error).get(id(frame)) == frame.f_lasti]
+    passing = [error for error in exceptions if _traceback_offsets(error).get(id(frame)) == frame.f_lasti]
     return passing[0] if len(passing) == 1 else None
 
 
