@@ -33,11 +33,13 @@ def record_flowers(home: Path) -> None:
             with run.evaluation(of=model, using=test_data) as test:
                 test.measured(accuracy=0.9 if gray else 0.8)
     try:
-        with provml.record("flowers", model="net", home=home, run="wednesday", capture_environment=False) as run:
-            with run.training(learning_rate=9.0, optimizer="SGD") as training:
-                for epoch in training.epochs(2):
-                    epoch.measured(loss=float("nan"))
-                raise ArithmeticError("diverged")
+        with (
+            provml.record("flowers", model="net", home=home, run="wednesday", capture_environment=False) as run,
+            run.training(learning_rate=9.0, optimizer="SGD") as training,
+        ):
+            for epoch in training.epochs(2):
+                epoch.measured(loss=float("nan"))
+            raise ArithmeticError("diverged")
     except ArithmeticError:
         pass
 
@@ -66,19 +68,23 @@ def record_hostile(home: Path) -> None:
 
 def record_long(home: Path, epochs: int = 300, batches: int = 200) -> None:
     """Record a training with many epochs and batches."""
-    with provml.record("long", model="net", home=home, run="long", capture_environment=False) as run:
-        with run.training(learning_rate=0.1, epochs=epochs) as training:
-            for epoch in training.epochs(epochs):
-                for batch in epoch.batches(range(batches)):
-                    batch.measured(loss=1.0 / (epoch.index + batch.index))
-                epoch.measured(loss=1.0 / epoch.index, accuracy=1.0 - 1.0 / (epoch.index + 1))
+    with (
+        provml.record("long", model="net", home=home, run="long", capture_environment=False) as run,
+        run.training(learning_rate=0.1, epochs=epochs) as training,
+    ):
+        for epoch in training.epochs(epochs):
+            for batch in epoch.batches(range(batches)):
+                batch.measured(loss=1.0 / (epoch.index + batch.index))
+            epoch.measured(loss=1.0 / epoch.index, accuracy=1.0 - 1.0 / (epoch.index + 1))
 
 
 def record_many(home: Path, runs: int = 2000) -> None:
     """Record many small runs."""
     for number in range(runs):
         rate, optimizer = (0.1, 0.01, 0.001)[number % 3], ("Adam", "SGD")[number % 2]
-        with provml.record("sweep", model="net", home=home, run=f"s{number:04}", capture_environment=False) as run:
-            with run.training(learning_rate=rate, optimizer=optimizer) as training:
-                for epoch in training.epochs(3):
-                    epoch.measured(loss=rate * (1 + number % 7) / epoch.index)
+        with (
+            provml.record("sweep", model="net", home=home, run=f"s{number:04}", capture_environment=False) as run,
+            run.training(learning_rate=rate, optimizer=optimizer) as training,
+        ):
+            for epoch in training.epochs(3):
+                epoch.measured(loss=rate * (1 + number % 7) / epoch.index)

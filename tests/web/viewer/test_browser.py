@@ -177,19 +177,22 @@ def test_two_runs_are_compared_in_three_clicks_and_nothing_moves(browser: Browse
 
 
 def test_a_running_training_is_followed(browser: Browser, flowers: Server, flowers_home: Path):
-    with provml.record("live", model="net", home=flowers_home, run="live", capture_environment=False) as run:
-        with run.training(learning_rate=0.1, epochs=9) as training, Visit(browser, flowers) as visit:
-            epochs = iter(training.epochs(9))
-            next(epochs).measured(loss=2.0)
-            next(epochs).measured(loss=1.5)
-            page = visit.open("/runs/live")
-            page.wait_for_selector(".legend b")
-            next(epochs).measured(loss=0.25)
-            next(epochs)
-            expect(page.locator(".legend b").first).to_have_text("0.25", timeout=15_000)
-            listing = visit.open("/?where=run == 'live'")
-            assert "running 4/9" in listing.locator("tbody").inner_text()
-            assert not visit.problems
+    with (
+        provml.record("live", model="net", home=flowers_home, run="live", capture_environment=False) as run,
+        run.training(learning_rate=0.1, epochs=9) as training,
+        Visit(browser, flowers) as visit,
+    ):
+        epochs = iter(training.epochs(9))
+        next(epochs).measured(loss=2.0)
+        next(epochs).measured(loss=1.5)
+        page = visit.open("/runs/live")
+        page.wait_for_selector(".legend b")
+        next(epochs).measured(loss=0.25)
+        next(epochs)
+        expect(page.locator(".legend b").first).to_have_text("0.25", timeout=15_000)
+        listing = visit.open("/?where=run == 'live'")
+        assert "running 4/9" in listing.locator("tbody").inner_text()
+        assert not visit.problems
 
 
 def test_everything_can_be_read_and_sent_without_scripts(browser: Browser, flowers: Server):
