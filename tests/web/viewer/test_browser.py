@@ -123,25 +123,25 @@ def axe_violations(page: Page, rules: str = "") -> list[str]:
 
 
 def test_pages_have_no_error_and_no_accessibility_problem(browser: Browser, flowers: Server):
-    found = []
+    violations = []
     with Visit(browser, flowers, viewport={"width": 1280, "height": 900}, bypass_csp=True) as visit:
         for address in PAGES:
-            found += axe_violations(visit.open(address))
+            violations += axe_violations(visit.open(address))
         assert not visit.problems
-    assert not found, "\n".join(found)
+    assert not violations, "\n".join(violations)
 
 
 def test_pages_fit_a_phone_in_the_dark_with_enough_contrast(browser: Browser, flowers: Server):
-    found, wide = [], []
+    violations, wide = [], []
     with Visit(browser, flowers, viewport=PHONE, color_scheme="dark", bypass_csp=True) as visit:
         for address in PAGES:
             page = visit.open(address)
             width = page.evaluate("document.documentElement.scrollWidth")
             wide += [f"{address}: {width}"] if width > PHONE["width"] else []
-            found += axe_violations(page, "color-contrast")
+            violations += axe_violations(page, "color-contrast")
         assert not visit.problems
     assert not wide
-    assert not found, "\n".join(found)
+    assert not violations, "\n".join(violations)
 
 
 def test_hostile_names_execute_nothing_and_fit(browser: Browser, hostile: Server):
