@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 from api_page import api_page
 from architecture_picture import architecture_svg
+from http_page import http_page
 from queries_page import queries_page
 from queries_turtle import queries_turtle
 from validation_page import validation_page
@@ -62,6 +63,7 @@ PAGES = {
     "reference/api.md": lambda: api_page(HEAD),
     "reference/cli.md": cli_page,
     "reference/errors.md": error_page,
+    "reference/http.md": lambda: http_page(HEAD),
     "reference/questions.md": lambda: queries_page(HEAD),
     "../queries/queries.ttl": lambda: queries_turtle(HEAD),
     "reference/constraints.md": lambda: validation_page(HEAD),

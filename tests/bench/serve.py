@@ -1,0 +1,425 @@
+"""The service: requests per CPU second next to MLflow's server, and whether it holds under many clients.
+
+    python tests/bench/serve.py [--runs 200] [--seconds 5] [--clients 8] [--without-mlflow]
+    python tests/bench/serve.py --hold --seconds 600 [--readers 200] [--recorders 20]
+
+Both servers have the same runs, with three hyperparameters and a loss of ten epochs each, and answer the same number of
+clients on connections that stay open. Figures are answers per second of the server's CPU time, with its children. The
+speed of the machine varies, so compare them within one run only.
+
+search: the runs with a learning rate below a bound, the latest first. log: ten metrics of a run, by MLflow's protocol,
+which provml answers too. query: the best loss of each run; MLflow has no query language, so its row is a search with
+that order. `--hold` lets readers ask for the table, a run, its events and a query once a second each, while recorders
+log metrics, and prints errors, the slowest answers and the memory of the server. Nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import provml
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+QUERY = """SELECT ?run (MIN(?v) AS ?best) WHERE {
+  ?stage provlake:wasMemberOfWorkflowExecution ?run . ?section provml:wasSectionOf ?stage .
+  ?node prov:wasGeneratedBy ?section ; prov:value ?v ; provlake:wasDerivedFromAttribute/rdfs:label "loss"
+} GROUP BY ?run ORDER BY ?best LIMIT 20"""
+Request = tuple[str, str, bytes]
+"""Method, path and a body of JSON."""
+
+
+# ---- servers
+
+
+def record_runs(home: Path, count: int) -> None:
+    """Record runs with provml."""
+    for number in range(count):
+        settings = {"learning_rate": 0.001 * (number + 1), "batch_size": 32, "optimizer": "sgd"}
+        with (
+            provml.record("flowers", model="net", home=home, capture_environment=False) as run,
+            run.training(**settings) as training,
+        ):
+            for epoch in training.epochs(10):
+                epoch.measured(loss=1.0 / (epoch.index + number))
+
+
+@contextlib.contextmanager
+def provml_server(home: Path) -> Iterator[tuple[str, int]]:
+    """Serve a home with provml."""
+    command = [sys.executable, "-m", "provml", "serve", "--home", str(home), "--port", "0", "--no-token", "--quiet"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        address = re.search(r" at (http\S+)", process.stdout.readline())
+        assert address is not None
+        try:
+            yield address[1], process.pid
+        finally:
+            process.terminate()
+
+
+@contextlib.contextmanager
+def mlflow_server(folder: Path) -> Iterator[tuple[str, int]]:
+    """Serve a database with MLflow, with one worker."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    store = f"sqlite:///{folder / 'mlflow.db'}"
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", store, "--port", str(port)]
+    command += ["--workers", "1", "--artifacts-destination", str(folder / "artifacts")]
+    url = f"http://127.0.0.1:{port}"
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, start_new_session=True
+    ) as process:
+        try:
+            while process.poll() is None and asyncio.run(status_of(url, ("GET", "/health", b""))) != 200:
+                time.sleep(0.2)
+            yield url, process.pid
+        finally:
+            for pid in [*descendants(process.pid), process.pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, 9)
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process started, and those that they started."""
+    children: list[int] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, file.read_text().split()):
+                children += [child, *descendants(child)]
+    return children
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process and of all its children, also of those that have ended."""
+    total = 0
+    for number in (pid, *descendants(pid)):
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15]))
+    return total / TICKS
+
+
+def memory_bytes(pid: int) -> int:
+    """Return the resident memory of a process and its children."""
+    total = 0
+    for number in (pid, *descendants(pid)):
+        with contextlib.suppress(OSError):
+            total += int(Path(f"/proc/{number}/statm").read_text().split()[1]) * PAGE
+    return total
+
+
+# ---- a client
+
+
+class Connection:
+    """A connection that stays open."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.host, self.port = str(parts.hostname), int(parts.port or 80)
+        self.reader: asyncio.StreamReader | None = None
+        self.writer: asyncio.StreamWriter | None = None
+
+    async def send(self, request: Request) -> tuple[int, bytes]:
+        """Send a request and return the status and the body of the answer."""
+        method, path, body = request
+        if self.writer is None:
+            self.reader, self.writer = await asyncio.open_connection(self.host, self.port, limit=1 << 22)
+        assert self.reader is not None
+        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
+        if body:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        self.writer.write(head.encode() + b"\r\n" + body)
+        lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+        answer = await self._body(headers)
+        if headers.get("connection", "").lower() == "close":
+            self.close()
+        return int(lines[0].split()[1]), answer
+
+    async def _body(self, headers: dict[str, str]) -> bytes:
+        assert self.reader is not None
+        if headers.get("transfer-encoding") != "chunked":
+            return await self.reader.readexactly(int(headers.get("content-length", "0")))
+        pieces = []
+        while size := int(await self.reader.readline(), 16):
+            pieces.append(await self.reader.readexactly(size))
+            await self.reader.readline()
+        await self.reader.readline()
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another."""
+        if self.writer is not None:
+            self.writer.close()
+        self.reader = self.writer = None
+
+
+async def status_of(url: str, request: Request) -> int:
+    """Return the status of an answer; 0 if there is none."""
+    connection = Connection(url)
+    try:
+        return (await connection.send(request))[0]
+    except (OSError, EOFError):
+        return 0
+    finally:
+        connection.close()
+
+
+async def load(url: str, request: Callable[[int], Request], seconds: float, clients: int) -> tuple[int, int]:
+    """Send requests from several clients for some time; return the number of answers and of errors."""
+    answers, errors = 0, 0
+    end = time.monotonic() + seconds
+
+    async def client(number: int) -> None:
+        nonlocal answers, errors
+        connection = Connection(url)
+        turn = number
+        while time.monotonic() < end:
+            status, _ = await connection.send(request(turn))
+            answers += 1
+            errors += status >= 400
+            turn += clients
+        connection.close()
+
+    await asyncio.gather(*(client(number) for number in range(clients)))
+    return answers, errors
+
+
+# ---- requests
+
+
+def post(path: str, value: object) -> Request:
+    """Return a POST of JSON."""
+    return "POST", path, json.dumps(value).encode()
+
+
+async def call(url: str, request: Request) -> dict[str, object]:
+    """Return the answer to a request as JSON."""
+    connection = Connection(url)
+    try:
+        status, body = await connection.send(request)
+        assert status == 200, f"{request[1]}: {status} {body[:300]!r}"
+        return dict(json.loads(body))
+    finally:
+        connection.close()
+
+
+async def create_mlflow_runs(url: str, count: int) -> tuple[str, list[str]]:
+    """Create an experiment with runs by MLflow's protocol; return its id and theirs."""
+    api = "/api/2.0/mlflow"
+    experiment = str((await call(url, post(f"{api}/experiments/create", {"name": "flowers"})))["experiment_id"])
+    runs = []
+    for number in range(count):
+        body = {"experiment_id": experiment, "start_time": 1_700_000_000_000 + number, "user_id": "bench"}
+        answer = await call(url, post(f"{api}/runs/create", body))
+        run = str(answer["run"]["info"]["run_id"])  # type: ignore[index]
+        settings = {"learning_rate": 0.001 * (number + 1), "batch_size": 32, "optimizer": "sgd"}
+        params = [{"key": key, "value": str(value)} for key, value in settings.items()]
+        metrics = [
+            {"key": "loss", "value": 1.0 / (step + number), "timestamp": 1_700_000_000_000, "step": step}
+            for step in range(1, 11)
+        ]
+        await call(url, post(f"{api}/runs/log-batch", {"run_id": run, "params": params, "metrics": metrics}))
+        await call(url, post(f"{api}/runs/update", {"run_id": run, "status": "FINISHED", "end_time": 1}))
+        runs.append(run)
+    return experiment, runs
+
+
+def log_batch(runs: list[str]) -> Callable[[int], Request]:
+    """Return requests that log ten metrics."""
+
+    def request(turn: int) -> Request:
+        metrics = [
+            {"key": f"metric-{name}", "value": 0.5, "timestamp": 1_700_000_000_000 + turn, "step": turn}
+            for name in range(10)
+        ]
+        return post("/api/2.0/mlflow/runs/log-batch", {"run_id": runs[turn % len(runs)], "metrics": metrics})
+
+    return request
+
+
+def provml_search(turn: int) -> Request:
+    bound = 0.01 + 0.001 * (turn % 50)
+    return "GET", f"/api/v1/runs?where={quote(f'learning_rate < {bound:g}')}&limit=100", b""
+
+
+def provml_query(turn: int) -> Request:
+    return "GET", f"/sparql?query={quote(QUERY + f' # {turn}')}", b""
+
+
+def mlflow_search(experiment: str) -> Callable[[int], Request]:
+    """Return requests for runs by a condition. Parameters of MLflow are text, so it is the one on a metric."""
+
+    def request(turn: int) -> Request:
+        condition = f"metrics.loss < {1 / (11 + turn % 50):g}"
+        body = {"experiment_ids": [experiment], "filter": condition, "max_results": 100}
+        return post("/api/2.0/mlflow/runs/search", body)
+
+    return request
+
+
+def mlflow_query(experiment: str) -> Callable[[int], Request]:
+    """Return requests for the runs with the least loss."""
+    body = {"experiment_ids": [experiment], "order_by": ["metrics.loss ASC"], "max_results": 20}
+    return lambda turn: post("/api/2.0/mlflow/runs/search", body)
+
+
+# ---- the comparison
+
+
+def measure(name: str, server: tuple[str, int], request: Callable[[int], Request], args: argparse.Namespace) -> float:
+    """Print a row, and return the answers per CPU second."""
+    url, pid = server
+    asyncio.run(load(url, request, min(1.0, args.seconds), args.clients))  # warms caches
+    before = cpu_seconds(pid)
+    answers, errors = asyncio.run(load(url, request, args.seconds, args.clients))
+    spent = cpu_seconds(pid) - before
+    rate = answers / spent if spent else 0.0
+    note = f", {errors} errors" if errors else ""
+    print(f"{name:<16}{answers:>8} answers {spent:>7.2f} CPU s {rate:>9.0f} per CPU s{note}", flush=True)
+    return rate
+
+
+def speaks_mlflow(url: str) -> bool:
+    """True if a server answers MLflow's protocol."""
+    return asyncio.run(status_of(url, post("/api/2.0/mlflow/experiments/search", {"max_results": 1}))) == 200
+
+
+def compare(folder: Path, args: argparse.Namespace) -> None:
+    """Measure both servers."""
+    home = folder / "home"
+    record_runs(home, args.runs)
+    start = time.perf_counter()
+    rates: dict[str, dict[str, float]] = {"provml": {}, "MLflow": {}}
+    with provml_server(home) as server:
+        print(f"provml: ready after {time.perf_counter() - start:.2f} s with {args.runs} runs")
+        rates["provml"]["search"] = measure("provml search", server, provml_search, args)
+        rates["provml"]["query"] = measure("provml query", server, provml_query, args)
+        if speaks_mlflow(server[0]):
+            _, runs = asyncio.run(create_mlflow_runs(server[0], 10))
+            rates["provml"]["log"] = measure("provml log", server, log_batch(runs), args)
+        else:
+            print("provml log      (MLflow's protocol is not served here)")
+        print(f"provml: {memory_bytes(server[1]) / 1e6:.0f} MB of memory, workers included")
+    if args.without_mlflow:
+        return
+    with mlflow_server(folder) as server:
+        experiment, runs = asyncio.run(create_mlflow_runs(server[0], args.runs))
+        rates["MLflow"]["search"] = measure("MLflow search", server, mlflow_search(experiment), args)
+        rates["MLflow"]["query"] = measure("MLflow query", server, mlflow_query(experiment), args)
+        rates["MLflow"]["log"] = measure("MLflow log", server, log_batch(runs[:10]), args)
+        print(f"MLflow: {memory_bytes(server[1]) / 1e6:.0f} MB of memory, workers included")
+    for name, rate in rates["provml"].items():
+        if rates["MLflow"].get(name):
+            print(f"{name}: {rate / rates['MLflow'][name]:.1f} times as many answers per CPU second as MLflow")
+
+
+# ---- many clients
+
+
+async def hold(server: tuple[str, int], home: Path, args: argparse.Namespace) -> None:
+    """Let readers and recorders work for some time, and print what they saw."""
+    url, pid = server
+    statuses: Counter[int] = Counter()
+    slowest: dict[str, float] = {}
+    end = time.monotonic() + args.seconds
+    runs = sorted(path.name for path in (home / "runs").iterdir())
+
+    async def reader(number: int) -> None:
+        connection = Connection(url)
+        turn = number
+        await asyncio.sleep(number / args.readers)
+        while time.monotonic() < end:
+            run = runs[turn % len(runs)]
+            paths = [f"/api/v1/runs?limit=50&offset={turn % 5}", f"/api/v1/runs/{run}", f"/api/v1/runs/{run}/events"]
+            kind = turn % 8
+            path = f"/sparql?query={quote(QUERY)}" if kind == 7 else paths[kind % 3]
+            began = time.monotonic()
+            try:
+                status, _ = await connection.send(("GET", path, b""))
+            except (OSError, EOFError):
+                status = 0
+                connection.close()
+            name = re.sub(r"[?].*|/runs/[^/?]+", "", path)
+            slowest[name] = max(slowest.get(name, 0.0), time.monotonic() - began)
+            statuses[status] += 1
+            turn += 7
+            await asyncio.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
+        connection.close()
+
+    async def watch() -> AsyncIterator[int]:
+        while time.monotonic() < end:
+            await asyncio.sleep(min(5.0, args.seconds / 4))
+            yield memory_bytes(pid)
+
+    recorders = [threading.Thread(target=recorder, args=(home, end, n), daemon=True) for n in range(args.recorders)]
+    for thread in recorders:
+        thread.start()
+    before = cpu_seconds(pid)
+    readers = [asyncio.create_task(reader(number)) for number in range(args.readers)]
+    memory = [value async for value in watch()]
+    await asyncio.gather(*readers)
+    spent = cpu_seconds(pid) - before
+    for thread in recorders:
+        thread.join()
+    print(f"{sum(statuses.values())} answers by status {dict(statuses)}, {spent:.1f} CPU s in {args.seconds:g} s")
+    print(f"memory: first {memory[0] / 1e6:.0f} MB, most {max(memory) / 1e6:.0f} MB, last {memory[-1] / 1e6:.0f} MB")
+    print("slowest answers:", ", ".join(f"{name} {seconds:.2f} s" for name, seconds in sorted(slowest.items())))
+
+
+def recorder(home: Path, end: float, number: int) -> None:
+    """Record runs with an epoch every tenth of a second until the end."""
+    while time.monotonic() < end:
+        with (
+            provml.record("flowers", model="net", home=home, capture_environment=False) as run,
+            run.training(learning_rate=0.1 * number) as training,
+        ):
+            for epoch in training.epochs(100):
+                epoch.measured(loss=1.0 / epoch.index)
+                if time.monotonic() >= end:
+                    break
+                time.sleep(0.1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--without-mlflow", action="store_true")
+    parser.add_argument("--hold", action="store_true")
+    parser.add_argument("--readers", type=int, default=200)
+    parser.add_argument("--recorders", type=int, default=20)
+    args = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="bench-serve-"))
+    try:
+        if not args.hold:
+            compare(folder, args)
+            return
+        record_runs(folder / "home", args.runs)
+        with provml_server(folder / "home") as server:
+            asyncio.run(hold(server, folder / "home", args))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
