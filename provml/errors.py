@@ -21,6 +21,7 @@ ProvmlError
 ├── QueryTimeout        (TimeoutError) a query that reached its time limit
 ├── PlotError           (ValueError)   an answer that cannot be plotted
 ├── ForkedStore         (RuntimeError) a store that was opened before a fork
+├── IndexDamaged        (RuntimeError) an index whose files are damaged; it can be rebuilt
 ├── OntologyError       (ValueError)   an ontology that cannot be read or compiled
 ├── StaleFiles          (RuntimeError) generated files that differ from the ontology
 ├── FileFormatError     (ValueError)   an RDF or query file that cannot be read
@@ -317,6 +318,19 @@ class ForkedStore(ProvmlError, RuntimeError):
 
     def __init__(self) -> None:
         super().__init__("This store was opened before a fork. Open a new one in the child: provml.open_store(home).")
+
+
+class IndexDamaged(ProvmlError, RuntimeError):
+    """An index whose files are damaged, noticed after a part of the result was delivered: elsewhere it is healed."""
+
+    exit_code = 1
+    http_status = 503
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"The index is damaged ({reason}). Nothing is lost: it is rebuilt from the journals. Run this again."
+        )
 
 
 class OntologyError(ProvmlError, ValueError):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 PACKAGE = Path(__file__).resolve().parent
 DEFAULT_NAME = ".provml"
@@ -60,3 +63,28 @@ def path_mode(path: Path) -> int:
     except ValueError:  # not a valid path, such as text with a null byte
         pass
     return 0
+
+
+@contextlib.contextmanager
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+    """Open a temporary file that replaces `path` on success. A device or a pipe is written to directly."""
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
+    import tempfile  # loads random and hashlib, which reading a path does not need
+
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

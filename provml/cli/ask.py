@@ -109,12 +109,14 @@ class Question(click.Command):
             click.echo(self.query.bind(values), nl=False)
             return
         from provml.store import questions  # takes the parsed question, so the store does not read the catalog again
+        from provml.store.healing import healing
 
         with open_store(chosen.home) as store:
             if chosen.show:
-                click.echo(questions.bind(store, self.query, values), nl=False)
+                click.echo(healing(store, lambda: questions.bind(store, self.query, values)), nl=False)
                 return
-            answer = questions.ask(store, self.query, values, chosen.timeout or None, service=chosen.allow_service)
+            timeout, service = chosen.timeout or None, chosen.allow_service
+            answer = healing(store, lambda: questions.ask(store, self.query, values, timeout, service=service))
         write_answer(answer, chosen.fmt, chosen.output, chosen.plot)
         print_note(answer.note)
 

@@ -25,6 +25,14 @@ class CommandGroup(click.Group):
         except ProvmlError as error:
             click.echo(f"provml: {error}", err=True)
             ctx.exit(error.exit_code)
+        except RuntimeError as error:
+            from provml.store.backend import damage_reason, is_damaged
+
+            if not is_damaged(error):
+                raise
+            message = f"provml: the index is damaged ({damage_reason(error)}). Run `provml rebuild`: nothing is lost."
+            click.echo(message, err=True)
+            ctx.exit(1)
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise

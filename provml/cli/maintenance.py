@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,14 +19,18 @@ from provml.cli.options import (
 )
 from provml.errors import plural
 
+if TYPE_CHECKING:
+    from provml.store.checkpoint import Problem
+
 
 @click.command()
 @format_option
 @home_option
 def verify(fmt: str, home: Path | None) -> None:
-    """Check journals, annotations and artifacts for damage.
+    """Check journals, annotations and artifacts for damage, and the index against the journals.
 
-    Each problem is printed as file:line: reason. The exit code is 1 if there is a problem. To check the recorded
+    Each problem is printed as file:line: reason. The exit code is 1 if there is a problem. A journal that was changed
+    after it was indexed disagrees with the index: `provml rebuild` makes the index follow it. To check the recorded
     provenance against constraints, use `provml validate`.
     """
     from provml.answers import Answer
@@ -43,14 +48,20 @@ def verify(fmt: str, home: Path | None) -> None:
             line = f":{problem.line}" if problem.line else ""
             click.echo(f"{folder / problem.file}{line}: {problem.reason}")
         journals = len(list_journals(folder))
-        lines = sum(problem.line > 0 for problem in problems)
-        files = len(problems) - lines
-        counts = [plural(lines, "corrupted line")] if lines else []
-        counts += [plural(files, "unreadable file")] if files else []
-        result = ", ".join(counts) or "no problems"
-        click.echo(f"Checked {plural(journals, 'journal')}: {result}", err=bool(problems))
+        click.echo(f"Checked {plural(journals, 'journal')}: {_summary(problems)}", err=bool(problems))
     if problems:
         sys.exit(1)
+
+
+def _summary(problems: list[Problem]) -> str:
+    damages = [problem for problem in problems if not problem.in_index]
+    lines = sum(problem.line > 0 for problem in damages)
+    files, differences = len(damages) - lines, len(problems) - len(damages)
+    counts = [plural(lines, "corrupted line")] if lines else []
+    counts += [plural(files, "unreadable file")] if files else []
+    counts += [plural(differences, "problem") + " of the index"] if differences else []
+    advice = ". If the journals are right, run `provml rebuild`." if differences else ""
+    return (", ".join(counts) or "no problems") + advice
 
 
 @click.command()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from provml.errors import MissingDependency, plural
+from provml.errors import IndexDamaged, MissingDependency, plural
 from provml.paths import default_home
 
 if TYPE_CHECKING:
@@ -107,7 +107,10 @@ def count_new_events(home: Path, *, from_start: bool = False) -> int:
     from provml.journal.run_files import list_journals
     from provml.store.checkpoint import IndexCheckpoint, read
 
-    checkpoint = IndexCheckpoint() if from_start else read(home / "index" / "progress")
+    checkpoint = IndexCheckpoint()
+    if not from_start:
+        with contextlib.suppress(IndexDamaged):  # all events have to be indexed again
+            checkpoint = read(home / "index" / "progress")
     count = 0
     for name in list_journals(home):
         journal = checkpoint.journals.get(f"runs/{name}")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from provml import paths
 from provml.cli.options import Command
 from provml.errors import plural
 
@@ -204,25 +203,9 @@ def render_image(answer: Answer, fmt: str) -> bytes:
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file that replaces `path` on success. A device or a pipe is written to directly."""
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        with path.open("wb") as file:
-            yield file
-        return
-    folder = path.parent
+    """Open a temporary file that replaces `path` on success; refuse a path in a folder that does not exist."""
+    folder = path.resolve().parent
     if not folder.is_dir():
         raise click.UsageError(f"No directory {folder}. Create it, or write to another path.")
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".part", dir=folder)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with paths.atomic_write(path) as file:
+        yield file

@@ -54,6 +54,7 @@ def query(
     first column of numbers or times as x and the other columns of numbers as y, one curve for each node or text.
     """
     from provml.answers.plot import guess_curve
+    from provml.store.healing import healing
     from provml.store.query_terms import note_on_unknown_terms
 
     text = read_query(sparql)
@@ -69,7 +70,10 @@ def query(
             answer: Answer | bool = stream
         else:
             answer = store.query(text, sync=False, timeout=limit, service=allow_service)
-        note = note_on_unknown_terms(text, store.backend) if isinstance(answer, bool) else answer.note
+        if isinstance(answer, bool):
+            note = healing(store, lambda: note_on_unknown_terms(text, store.backend))
+        else:
+            note = answer.note
     if plot and not isinstance(answer, bool) and answer.rows:
         answer.curve = guess_curve(answer.columns, answer.rows)
     write_answer(answer, fmt, output, plot)

@@ -82,12 +82,13 @@ def runs(
     with and, or, not, parentheses, in (1, 2) and null for a missing value.
     """
     from provml.cli.run_table import format_runs, terminal_width
+    from provml.store.healing import healing
     from provml.store.run_table import load_table
 
     if descending and sort is None:
         raise click.UsageError("--desc needs --sort COLUMN.")
     with open_store(home) as store:
-        everything = load_table(store.runs(), store.backend)
+        everything = healing(store, lambda: load_table(store.runs(), store.backend))
     table = everything.filtered(where, status or None, name)
     if sort is not None:
         table = table.sorted(sort, descending=descending)

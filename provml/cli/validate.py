@@ -113,16 +113,20 @@ class _Checks:
         self.shacl = shacl
 
     def of_store(self, run: str | None, home: Path | None, progress: ProgressCallback | None) -> Report:
+        from provml.store.healing import healing
         from provml.store.validate import labelled_graph, validate_runs
 
-        with open_store(home) as store:
+        def parts() -> list[Report]:
             parts = []
             if self.shacl:
                 parts.append(validate_runs(store, run, self.shapes, engine=self.engine, progress=progress))
             if self.constraints or self.owl:
                 name, data = labelled_graph(store, run)
                 parts += self._other_checks(data, name, progress)
-        return _combine(parts)
+            return parts
+
+        with open_store(home) as store:
+            return _combine(healing(store, parts))
 
     def of_file(self, path: Path, home: Path | None, progress: ProgressCallback | None) -> Report:
         from provml.paths import default_home

@@ -48,7 +48,7 @@ _CREATE = re.compile(r'CREATE TABLE "(?P<schema>[^"]+)"\."(?P<table>[^"]+)" \(')
 _COLUMN = re.compile(r'\s*"(?P<name>[^"]+)"\s+(?P<type>[A-Z]+)')
 _COPY = re.compile(
     r'COPY (?P<count>\d+) RECORDS INTO "(?P<schema>[^"]+)"\."(?P<table>[^"]+)" FROM stdin'
-    r"(?: USING DELIMITERS '(?P<delimiter>[^']+)')?"
+    r"(?: (?:USING )?DELIMITERS '(?P<delimiter>[^']+)')?"
 )
 _CELL = re.compile(r'"((?:[^"\\]|\\.)*)"|(\S+)')
 """A cell of a row whose delimiter is a tab, which some copies of a dump replace by spaces."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
+LAUNCH_VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID")
+"""Variables that are the same in all ranks of a launch, and differ between launches that share an id."""
+_LAUNCHED: Counter[str] = Counter()
+"""How many runs of each experiment this process, a rank, has begun."""
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
@@ -17,27 +23,63 @@ def rank() -> int | None:
     return int(value) if value.isdecimal() else None
 
 
-def log_separate_runs() -> None:
-    """Log how to join the ranks of a distributed training if this process, one of them, records a run of its own.
+def launched_run(experiment: str) -> str:
+    """Return the id of the run that all ranks of one `torchrun` share; empty if nothing identifies the launch.
 
-    Not every rank logs it: the second one does, and the first one of each further machine. The rank of a child of
-    `multiprocessing` is not known, so each but the first logs it.
+    Each rank computes the id from the variables of the launcher. Ranks that record several runs share the first of an
+    experiment, the second, and so on. Other launchers also start processes that have nothing to do with each other.
     """
-    number = rank()
-    if number is not None:
-        is_chosen = number == 1 or (number > 1 and os.environ.get("LOCAL_RANK") == "0")
-        size = os.environ.get("WORLD_SIZE", "")
-        process = f"rank {number} of {size}" if size.isdecimal() else f"rank {number}"
-    else:
-        identity = _child_identity()
-        is_chosen = bool(identity) and identity[-1] > 1
-        process = "a child process of multiprocessing"
-    if is_chosen:
-        import logging
+    variables = os.environ
+    size = variables.get("WORLD_SIZE", "")
+    if rank() is None or not size.isdecimal() or int(size) < 2:
+        return ""
+    launch = variables.get("TORCHELASTIC_RUN_ID", "").replace("none", "")
+    error_file = variables.get("TORCHELASTIC_ERROR_FILE", "")  # launch/attempt/local rank/error.json, on each machine
+    attempt = str(Path(error_file).parents[1]) if error_file and variables.get("LOCAL_WORLD_SIZE") == size else ""
+    if not launch and not attempt:
+        return ""
+    _LAUNCHED[experiment] += 1
+    parts = [launch, attempt, *(variables.get(name, "") for name in LAUNCH_VARIABLES)]
+    key = "\n".join([*parts, experiment, str(_LAUNCHED[experiment])])
+    return f"torchrun-{hashlib.sha256(key.encode(errors='replace')).hexdigest()[:12]}"
 
+
+def log_shared_run(run_id: str) -> None:
+    """Log that the ranks of this launch are one run, from one of them."""
+    is_chosen, process = _speaker()
+    if is_chosen:
+        message = "provml: %s and the other ranks of this launch are one run, %s. Set PROVML_RUN to choose its id."
+        _warn(message, process, run_id)
+
+
+def log_separate_runs() -> None:
+    """Log how to join the ranks of a distributed training if this process, one of them, records a run of its own."""
+    is_chosen, process = _speaker()
+    if is_chosen:
         advice = "To join all processes of a training in one run, begin the run in their parent process, or"
         example = "set PROVML_RUN to one id for all of them: PROVML_RUN=$(date +%s) torchrun train.py"
-        logging.getLogger("provml").warning("provml: %s records a run of its own. %s %s", process, advice, example)
+        _warn("provml: %s records a run of its own. %s %s", process, advice, example)
+
+
+def _speaker() -> tuple[bool, str]:
+    """Return whether this process is the one that logs about the ranks, and its name in a message.
+
+    The second rank logs, and the first one of each further machine. The rank of a child of `multiprocessing` is not
+    known, so each but the first logs.
+    """
+    number = rank()
+    if number is None:
+        identity = _child_identity()
+        return bool(identity) and identity[-1] > 1, "a child process of multiprocessing"
+    is_chosen = number == 1 or (number > 1 and os.environ.get("LOCAL_RANK") == "0")
+    size = os.environ.get("WORLD_SIZE", "")
+    return is_chosen, f"rank {number} of {size}" if size.isdecimal() else f"rank {number}"
+
+
+def _warn(message: str, *arguments: str) -> None:
+    import logging
+
+    logging.getLogger("provml").warning(message, *arguments)
 
 
 def _child_identity() -> tuple[int, ...]:

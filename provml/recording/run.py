@@ -78,7 +78,8 @@ class Run(RunCore):
         parent_id, parent_error = find_parent(parent, home)
         if is_exported and inherited_id == parent_id:  # a child of the run that the parent process records
             inherited_id = ""
-        shared_id = run or inherited_id
+        launched_id = "" if run or inherited_id or parent_id else inherit.launched_run(to_text(name))
+        shared_id = run or inherited_id or launched_id
         if parent_id and parent_id == shared_id:
             raise ValueError(f"A run cannot be its own parent: run and parent are both {parent_id!r}.")
         super().__init__(
@@ -91,7 +92,9 @@ class Run(RunCore):
             strict=strict,
             validates=validate,
         )
-        if not shared_id and not self.disabled:
+        if launched_id and not self.disabled:
+            inherit.log_shared_run(launched_id)
+        elif not shared_id and not self.disabled:
             inherit.log_separate_runs()
         is_joined = (is_exported and self.id == inherited_id) or bool(self.rank and shared_id)
         header = events.Header(

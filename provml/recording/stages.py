@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sized
 from time import perf_counter, time
 from typing import Any
 
@@ -110,6 +110,7 @@ class Step(EndsOnExit):
         """Record more parameters."""
         if encoded := self.run._encode_values(values):
             self.run._emit(Parameter(self._location, encoded))
+            self._values |= encoded
 
     @never_raise
     def _update(self, using: Using, values: Mapping[str, Any]) -> None:
@@ -186,6 +187,7 @@ class Stage(Step):
         "_loops",
         "_open",
         "_pending_adaptations",
+        "_planned_epochs",
         "_validation_stage",
         "current_epoch",
     )
@@ -206,6 +208,7 @@ class Stage(Step):
         self._open: dict[Epoch, None] = {}
         self._loops: dict[Loop, Epoch] = {}  # with the epoch that each loop works on
         self._left_time = 0.0
+        self._planned_epochs = 0
         self._pending_adaptations: list[Adapted] = []
         self._validation_stage: Stage | None = None
         self.current_epoch: Epoch | None = None
@@ -232,6 +235,8 @@ class Stage(Step):
             for epoch in reversed(list(self._open)):
                 epoch.done(error=error)
             self._emit_pending_adaptations(location=self._location)
+            if error is not None:
+                self._record_planned_epochs()
             if self.kind == "training":
                 self.run._on_training_end(error, ended)
         super().done(error=error, ago=ago)
@@ -247,6 +252,13 @@ class Stage(Step):
                 epoch.done(error=exit_error)
         return exit_error
 
+    @never_raise
+    def _record_planned_epochs(self) -> None:
+        """Record how many epochs a stage was to have that failed before the last one, unless a parameter says so."""
+        has_plan = any("epoch" in name.lower() for name in self._values)
+        if len(self._indices) < self._planned_epochs and not has_plan:
+            self.parameters(epochs=self._planned_epochs)
+
     def epochs(self, count: int | Iterable[Any], *, kind: str = "epoch", first: int | None = None) -> Iterator[Epoch]:
         """Iterate over epochs: `for epoch in training.epochs(20):`. A second loop continues the numbers of the first.
 
@@ -258,6 +270,8 @@ class Stage(Step):
         is_items = isinstance(count, Iterable) and not isinstance(count, str)  # the characters of "20" are not epochs
         items: Any = count if is_items else range(as_index(count, "The number of epochs"))
         index = first if first is not None else max(self._indices, default=0) + 1
+        if kind == "epoch" and isinstance(items, Sized):
+            self._planned_epochs = len(self._indices) + len(items)
         for item in items:
             epoch = self.epoch(index, kind=kind)
             epoch.data = item

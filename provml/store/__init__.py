@@ -6,6 +6,9 @@ questions        questions of the catalog
 name_lookup      the nodes that names refer to
 backend          the protocol of an engine, and the embedded Oxigraph
 index            the index and its checkpoint: open, copy, snapshot
+file_checksums   checksums of the data files of an index
+healing          rebuild a damaged index, and start again
+index_comparison where the index disagrees with the journals
 sync             from the journals to the index: discover, read, map, load
 journal_mapping  new events of one journal as N-Triples
 chunk_stream     N-Triples as a file, mapped while it is loaded

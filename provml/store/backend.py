@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
 import pyoxigraph as ox
 
-from provml.errors import ForkedStore
+from provml.errors import ForkedStore, IndexDamaged
 from provml.rdf.namespaces import PREFIXES
 from provml.store import fork, query_process
 from provml.store.query_process import QueryLimits
@@ -155,9 +156,22 @@ def remove_old_logs(store: Path) -> None:
 
 
 def is_corrupt(error: BaseException) -> bool:
-    """True if an error of Oxigraph means that the files are not a complete store."""
+    """True if an error when a store is opened means that its files are not a complete store."""
     message = str(error).lower()
     return not isinstance(error, OSError) or "no such file" in message or "not a directory" in message
+
+
+def is_damaged(error: BaseException) -> bool:
+    """True if an error of an open store means that its files are damaged: a checksum does not match."""
+    return isinstance(error, IndexDamaged) or (isinstance(error, RuntimeError) and str(error).startswith("Corruption"))
+
+
+def damage_reason(error: BaseException) -> str:
+    """Return the engine's words for the damage, without the paths and numbers that follow them."""
+    if isinstance(error, IndexDamaged):
+        return error.reason
+    message = " ".join(str(error).split()).removeprefix("Corruption: ")
+    return re.split(r": |:$| in /|  ?The file", message)[0][:100] or "unreadable"
 
 
 def is_lock_error(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from provml import mapping, paths, rdf, vocab, workflow
+from provml.errors import IndexDamaged
 from provml.journal import annotations as annotation_events
 from provml.journal import capture_errors, location
 from provml.journal import events as journal_events
@@ -20,16 +21,19 @@ from provml.model import field, thing, values
 
 MAX_PROBLEMS = 1000
 """Problems that are kept per journal; more of them would not help anyone."""
+DIGEST_BYTES = 16
+"""Length of the digest that a checkpoint file starts with."""
 MAPPED_MODULES = (annotation_events, journal_events, location, capture_errors, field, thing, values, workflow)
 """Modules besides the packages that decide what is in an index."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A line of a journal, or a file (line 0), that could not be indexed completely."""
+    """A line of a journal, or a file (line 0), that is damaged; with `in_index`, what the index has is wrong."""
 
     file: str
     line: int
     reason: str
+    in_index: bool = False
 
 
 class JournalCheckpoint(msgspec.Struct):
@@ -77,6 +81,11 @@ class JournalCheckpoint(msgspec.Struct):
         self.offset = self.line_number = self.events = self.batch_rows = 0
         self.state, self.end, self.signature = State(), None, None
         self.capture_errors = ErrorSummary()
+
+
+def is_lengthened(journal: JournalCheckpoint, size: int) -> bool:
+    """True if a journal has grown after its writer ended and all was indexed: somebody has edited it."""
+    return journal.end is not None and journal.signature is not None and size > journal.signature[0]
 
 
 class AnnotationCheckpoint(msgspec.Struct):
@@ -132,15 +141,29 @@ def encode(checkpoint: IndexCheckpoint) -> bytes:
 
 
 def read(path: Path) -> IndexCheckpoint:
-    """Read a checkpoint file; return an empty one if there is none or it is of another version."""
+    """Read a checkpoint file; return an empty one if there is none. Raise IndexDamaged if its digest does not match."""
+    data = read_checked(path)
+    return IndexCheckpoint() if data is None else decode(data)
+
+
+def read_checked(path: Path) -> bytes | None:
+    """Return what `write` has written to a file; None if there is no file. Raise IndexDamaged if it was changed."""
     try:
-        return decode(path.read_bytes())
+        content = path.read_bytes()
     except OSError:
-        return IndexCheckpoint()
+        return None
+    data = content[DIGEST_BYTES:]
+    if content[:DIGEST_BYTES] != _digest(data):
+        raise IndexDamaged(f"digest mismatch in {path.name}")
+    return data
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a checkpoint file atomically."""
+    """Write data to a file atomically, after its digest."""
     temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_bytes(data)
+    temporary.write_bytes(_digest(data) + data)
     temporary.replace(path)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()[:DIGEST_BYTES]

@@ -9,9 +9,9 @@ from typing import Any, TypedDict
 import pyoxigraph as ox
 
 from provml.answers import RowStream
-from provml.errors import ProvmlError, QueryError, QueryTimeout
+from provml.errors import IndexDamaged, ProvmlError, QueryError, QueryTimeout
 from provml.store import query_guard, query_process
-from provml.store.backend import Backend
+from provml.store.backend import Backend, damage_reason, is_damaged
 from provml.store.query_bindings import bind
 from provml.store.query_diagnosis import diagnose
 from provml.store.query_process import RESULT_FRACTION, QueryLimits
@@ -81,6 +81,8 @@ def _rows(result: Any, sparql: str, limits: QueryLimits | None) -> Iterator[tupl
 
 
 def _translate(error: BaseException, sparql: str, limits: QueryLimits | None) -> ProvmlError:
+    if is_damaged(error):
+        return IndexDamaged(damage_reason(error))
     if isinstance(error, TimeoutError) and limits is not None:
         return QueryTimeout(limits.timeout_seconds)
     if isinstance(error, MemoryError):

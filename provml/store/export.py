@@ -50,7 +50,21 @@ def format_of(path: str | os.PathLike[str]) -> str:
     return extension
 
 
-def write(graph: ox.Store, file: IO[bytes], fmt: str) -> int:
+class Output(io.RawIOBase):
+    """A binary file that knows whether something has been written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.has_begun = False
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        self.has_begun = True
+        self.file.write(bytes(data))
+        return len(data)
+
+
+def write(graph: ox.Store, file: Output, fmt: str) -> int:
     """Write a graph to a binary file and return the number of triples. The ontologies are left out.
 
     RDF/XML cannot hold control characters: each becomes U+FFFD, and a warning is logged. Other formats are exact.
@@ -75,7 +89,7 @@ def write(graph: ox.Store, file: IO[bytes], fmt: str) -> int:
 class _XmlFile(io.RawIOBase):
     """A file that escapes carriage returns, which the engine writes bare and which XML parsers read as newlines."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: Output) -> None:
         self.file = file
 
     def write(self, data: Any) -> int:

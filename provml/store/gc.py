@@ -13,7 +13,7 @@ import pyoxigraph as ox
 
 from provml.journal import artifacts
 from provml.journal.process import is_alive
-from provml.store import lock
+from provml.store import file_checksums, lock
 from provml.store.backend import is_lock_error, old_logs
 
 MIN_AGE_SECONDS = 60.0
@@ -52,7 +52,7 @@ def _unused(home: Path, min_age: float, *, has_lock: bool) -> Iterator[Path]:
     if has_lock:
         yield from old_logs(index / "store")
         yield from _old_snapshots(index / "snapshot", (index / "store").is_dir())
-    for path in index.glob("progress.*"):
+    for path in (*index.glob("progress.*"), *index.glob(f"{file_checksums.NAME}.*")):
         pid = path.suffix[1:]
         if pid.isdecimal() and not _is_fresh(path, min_age) and not is_alive(int(pid), path.stat().st_mtime):
             yield path

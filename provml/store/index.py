@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
@@ -24,10 +25,10 @@ from provml import paths
 from provml.journal import run_files
 from provml.rdf.namespaces import ONTOLOGY
 from provml.store import checkpoint as checkpoints
-from provml.store import lock
+from provml.store import file_checksums, lock
 from provml.store.annotations import AnnotationWriter
-from provml.store.backend import OxigraphBackend, is_corrupt, is_lock_error
-from provml.store.checkpoint import IndexCheckpoint, JournalCheckpoint, Problem
+from provml.store.backend import OxigraphBackend, damage_reason, is_corrupt, is_damaged, is_lock_error
+from provml.store.checkpoint import IndexCheckpoint, JournalCheckpoint, Problem, is_lengthened
 from provml.store.imports import ImportedFiles
 from provml.store.journal_mapping import EVENTS_PER_CHUNK
 from provml.store.run_status import RunStatusWriter, was_indexed_out_of_order
@@ -55,6 +56,9 @@ class IndexLimits:
     """New events after which the checkpoint and a snapshot are written; indexing fewer again is faster than writing."""
 
 
+REBUILDING = "it is rebuilt from the journals"
+INDEXING_AGAIN = "this process indexes the journals itself"
+
 DEFAULT_LIMITS = IndexLimits()
 
 
@@ -66,11 +70,14 @@ class Index:
         self.folder = folder
         self.limits = limits
         self.is_private = folder is None
+        self.damage = ""
+        """What was wrong with the index, or the snapshot, that this one replaces."""
         self.status_writer = RunStatusWriter(home)
         self.annotation_writer = AnnotationWriter(home)
         self.imported = ImportedFiles(home)
-        self.backend = OxigraphBackend(folder)
         self.checkpoint = IndexCheckpoint() if folder is None else checkpoints.read(folder / "progress")
+        self._checksums = {} if folder is None else file_checksums.check(folder)
+        self.backend = OxigraphBackend(folder)
         self._committed = self._saved = checkpoints.encode(self.checkpoint)
         self._position_of, self._position = b"", ("", 0.0)
         self._events_since_snapshot = 0
@@ -98,7 +105,9 @@ class Index:
             except Exception as error:
                 if not is_corrupt(error):  # locked, disk full, too many open files: the index itself is intact
                     raise
+                report_damage(home, error, REBUILDING)
                 index = cls._reset(home, folder, limits)
+                index.damage = damage_reason(error)
             if not index._is_current():
                 index.backend.close()
                 index = cls._reset(home, folder, limits)
@@ -113,7 +122,8 @@ class Index:
         """Replace an index by an empty one; the caller holds the lock."""
         for attempt in range(100):
             gc.collect()
-            (folder / "progress").unlink(missing_ok=True)
+            for name in ("progress", file_checksums.NAME):
+                (folder / name).unlink(missing_ok=True)
             for part in ("snapshot", "store"):
                 shutil.rmtree(folder / part, ignore_errors=True)
             try:
@@ -129,15 +139,22 @@ class Index:
     @classmethod
     def open_copy(cls, home: Path, limits: IndexLimits = DEFAULT_LIMITS) -> Index:
         """Open a private copy of the last snapshot; if there is none, an empty private index."""
+        damage = ""
         for parent in (home / "index", None, home / "index"):
             try:
                 index = cls._copy_snapshot(home, parent, limits)
-            except Exception:  # no snapshot, replaced meanwhile, no space for a copy: the journals are complete
+            except Exception as error:  # no snapshot, replaced meanwhile, no space for a copy
+                if is_damaged(error):
+                    report_damage(home, error, INDEXING_AGAIN)
+                    damage = damage_reason(error)
+                    break
                 continue
             if index._is_current() and not index.is_stale():
                 return index
             index.close()
-        return cls._open_private(home, limits)
+        index = cls._open_private(home, limits)
+        index.damage = damage
+        return index
 
     @classmethod
     def _open_private(cls, home: Path, limits: IndexLimits, *, in_memory: bool = False) -> Index:
@@ -175,7 +192,8 @@ class Index:
                     os.link(path, folder / "store" / path.name)
                 else:
                     shutil.copy2(path, folder / "store" / path.name)
-            shutil.copy2(snapshot / "progress", folder / "progress")
+            for name in ("progress", file_checksums.NAME):
+                shutil.copy2(snapshot / name, folder / name)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -204,16 +222,26 @@ class Index:
             with contextlib.suppress(OSError):  # a full disk: the next process reads those events again
                 self.save_checkpoint()
         self.backend.close()
+        self._write_checksums()
         for finalizer in self._finalizers:
             finalizer()
 
-    def recreate(self) -> Index:
-        """Return an empty index that replaces this one."""
-        if self.is_private or self.folder is None:
+    def recreate(self, damage: BaseException | None = None) -> Index:
+        """Return an empty index that replaces this one. If it is damaged, say so, and do not use its snapshot."""
+        is_private = self.is_private or self.folder is None
+        if damage is not None:
+            report_damage(self.home, damage, INDEXING_AGAIN if is_private else REBUILDING)
+        if is_private and damage is None:
             self.close()
             return Index.open_copy(self.home, self.limits)
+        if is_private or self.folder is None:
+            self.close()
+            index = Index._open_private(self.home, self.limits)
+            index.damage = damage_reason(damage) if damage is not None else ""
+            return index
         self.backend.close()
         index = Index._reset(self.home, self.folder, self.limits)
+        index.damage = damage_reason(damage) if damage is not None else ""
         for finalizer in self._finalizers:
             detached = finalizer.detach()
             if detached is not None:
@@ -237,11 +265,12 @@ class Index:
         return is_same and not was_indexed_out_of_order(self.home, self.checkpoint)
 
     def is_stale(self) -> bool:
-        """True if indexed journals or files were removed or cut: the index has to be rebuilt without them."""
+        """True if indexed journals or files were removed, cut or edited: the index has to be rebuilt without them."""
         home = str(self.home)
         for key, journal in self.checkpoint.journals.items():
             try:
-                if os.stat(f"{home}/{key}").st_size < journal.offset:  # noqa: PTH116  # called often, for many files
+                size = os.stat(f"{home}/{key}").st_size  # noqa: PTH116  # called often, for many files
+                if size < journal.offset or is_lengthened(journal, size):
                     return True
             except (FileNotFoundError, NotADirectoryError):
                 return True
@@ -297,7 +326,13 @@ class Index:
         if self.folder is not None and not self.is_private:
             self.backend.flush()
             checkpoints.write(self.folder / "progress", self._committed)
+            self._write_checksums()
         self._saved = self._committed
+
+    def _write_checksums(self) -> None:
+        if self.folder is not None and not self.is_private:
+            with contextlib.suppress(OSError):  # files without a checksum are checked by the engine alone
+                self._checksums = file_checksums.write(self.folder, self._checksums)
 
     # ---- snapshots
 
@@ -322,11 +357,18 @@ class Index:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
         self.backend.snapshot(new / "store")
-        (new / "progress").write_bytes(self._committed)
+        checkpoints.write(new / "progress", self._committed)
+        file_checksums.write(new, self._checksums)
         new.rename(folder / str(number))
         for path in old:
             shutil.rmtree(path, ignore_errors=True)
         self._events_since_snapshot = 0
+
+
+def report_damage(home: Path, error: BaseException, action: str) -> None:
+    """Log that the index of a home is damaged, and what is done about it."""
+    message = "provml: the index of %s is damaged (%s). Nothing is lost: %s."
+    logging.getLogger("provml").warning(message, home, damage_reason(error), action)
 
 
 def _size(path: Path) -> int:

@@ -8,6 +8,7 @@ the same links.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pyoxigraph as ox
@@ -29,6 +30,8 @@ _ATTRIBUTE, _INDEX = ox.NamedNode(f"{PROVLAKE}wasDerivedFromAttribute"), ox.Name
 _RANK = ox.NamedNode(f"{PROVML}rankingValue")
 _MODEL = ox.NamedNode(f"{PROVML}Model")
 _GRAPH = ox.DefaultGraph()
+_RANK_SUFFIX = re.compile(r"(.+)@\d+")
+"""How the IRI of a stage ends in the journal of a rank other than the first."""
 
 Node = ox.NamedNode | ox.BlankNode
 Nodes = set[Node]
@@ -135,7 +138,13 @@ class _Links:
             if not models and not evaluated:
                 runs = self._objects(test, _MEMBER_OF)
                 makers = {member for run in runs for member in self._subjects(_MEMBER_OF, run)}
-        return {maker for maker in makers if self._has_type(maker, _TRAINING)}
+        return {self._first_rank(maker) for maker in makers if self._has_type(maker, _TRAINING)}
+
+    def _first_rank(self, training: Node) -> Node:
+        """Return the training that a further rank of it, such as `training@1`, is a part of."""
+        match = _RANK_SUFFIX.fullmatch(training.value)
+        first = ox.NamedNode(match[1]) if match is not None else training
+        return first if self._has_type(first, _TRAINING) else training
 
     # ---- the store
 

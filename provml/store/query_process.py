@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 ENGINE_ERROR = 3
 """Exit code of the child if the engine refused the query; the reason is on its error stream."""
+DAMAGED = 4
+"""Exit code of the child if the files of the index are damaged."""
 TRIPLES_SUFFIX = ".nt"
 """Suffix of the result file if the result is triples; other results are written as JSON."""
 MAX_TIMEOUT = 1_000_000
@@ -47,7 +49,8 @@ def run_query(
 ) -> ox.QuerySolutions | ox.QueryBoolean | Any:
     """Execute a query on a copy of a store. `folder` is the index folder if the store is on the disk.
 
-    Raises TimeoutError or MemoryError at a limit, and ValueError with the message of the engine.
+    Raises TimeoutError or MemoryError at a limit, RuntimeError for damaged files, and ValueError with the message of
+    the engine.
     """
     temporary = Path(tempfile.mkdtemp(prefix="reader-", dir=folder))
     try:
@@ -107,6 +110,8 @@ def _run_in_child(temporary: Path, copy: Path, sparql: str, prefixes: dict[str, 
             lifeline.close()
     if process.returncode in (-signal.SIGABRT, -signal.SIGSEGV) or b"MemoryError" in stderr:
         raise MemoryError
+    if process.returncode == DAMAGED:
+        raise RuntimeError(stderr.decode(errors="replace"))
     if process.returncode:  # the last line of a traceback is its message
         text = stderr.decode(errors="replace")
         raise ValueError(text if process.returncode == ENGINE_ERROR else text.strip().rpartition("\n")[2])
@@ -140,7 +145,8 @@ def _child_main(folder: str) -> None:
     except (SyntaxError, RuntimeError, OSError, ValueError) as error:
         sys.stderr.write(str(error))
         sys.stderr.flush()
-        os._exit(ENGINE_ERROR)
+        is_damaged = isinstance(error, RuntimeError) and str(error).startswith("Corruption")
+        os._exit(DAMAGED if is_damaged else ENGINE_ERROR)
     os._exit(0)  # nothing has to be saved, so nothing has to be closed
 
 

@@ -18,22 +18,24 @@ import pyoxigraph as ox
 from provml import rdf
 from provml.answers import Answer, RowStream
 from provml.catalog import Catalog, Query, user_folders
-from provml.errors import ArtifactNotFound, FileFormatError, WrongValue, plural
+from provml.errors import ArtifactNotFound, FileFormatError, IndexDamaged, WrongValue, plural
 from provml.journal.annotations import Annotation, Kind, present_texts
 from provml.journal.capture_errors import add_up
 from provml.journal.run_files import HasId, require_home, resolve_run_id
 from provml.model.thing import Thing
 from provml.model.values import IRI
-from provml.paths import default_home
+from provml.paths import atomic_write, default_home
 from provml.rdf.namespaces import ONTOLOGY
 from provml.store import imports, loaded_graphs, maintenance, query_terms, questions
 from provml.store.annotations import add_annotations, own_name
 from provml.store.artifacts import Artifact, ArtifactList, find_artifacts, list_artifacts
-from provml.store.backend import Backend
+from provml.store.backend import Backend, damage_reason, is_damaged
 from provml.store.background_sync import BackgroundSync
 from provml.store.checkpoint import Problem
 from provml.store.execute import QueryOptions, execute
+from provml.store.healing import healing_stream, heals
 from provml.store.index import DEFAULT_LIMITS, ONTOLOGY_GRAPH, Index, IndexLimits
+from provml.store.index_comparison import compare_with_journals, find_resized
 from provml.store.lineage_context import lineage_context
 from provml.store.run_graph import run_graph
 from provml.store.run_info import RunInfo, runs_html
@@ -118,6 +120,13 @@ class Store:
         self._index.backend.graph()
         return self._index.backend
 
+    def _heal(self, index: Index, damage: BaseException) -> None:
+        """Replace a damaged index by a rebuilt one, unless another thread has done so."""
+        with self._lock:
+            if self._index is index:
+                self._recreate_index(damage)
+            self._sync_index(None)
+
     @property
     def is_private(self) -> bool:
         """True if this store works on a private index, because another process holds the index of the home."""
@@ -140,6 +149,7 @@ class Store:
 
     # ---- sync
 
+    @heals
     def sync(self, on_progress: Callable[[int], None] | None = None) -> int:
         """Index what is new in the journals and return the number of events.
 
@@ -147,23 +157,29 @@ class Store:
         """
         self._check_open()
         with self._lock:
-            if self._index.is_stale():  # journals were removed, and so have to be their triples
-                self._recreate_index()
+            return self._sync_index(on_progress)
+
+    def _sync_index(self, on_progress: Callable[[int], None] | None) -> int:
+        if self._index.is_stale():  # journals were removed, and so have to be their triples
+            for problem in find_resized(self.home, self._index.checkpoint):
+                message = "provml: %s %s. The index is rebuilt from it."
+                logging.getLogger("provml").warning(message, self.home / problem.file, problem.reason)
+            self._recreate_index()
+        events = self._sync(on_progress)
+        for _ in range(3):  # journals may appear meanwhile; the next opening notices what is still out of order
+            if not events or not was_indexed_out_of_order(self.home, self._index.checkpoint):
+                break
+            self._recreate_index()
             events = self._sync(on_progress)
-            for _ in range(3):  # journals may appear meanwhile; the next opening notices what is still out of order
-                if not events or not was_indexed_out_of_order(self.home, self._index.checkpoint):
-                    break
-                self._recreate_index()
-                events = self._sync(on_progress)
-            return events
+        return events
 
     def _check_open(self) -> None:
         self._index.backend.graph()
 
-    def _recreate_index(self) -> None:
+    def _recreate_index(self, damage: BaseException | None = None) -> None:
         """Replace the index by an empty one; by a private one if the disk is full."""
         try:
-            self._index = self._index.recreate()
+            self._index = self._index.recreate(damage)
         except OSError:
             self._index = Index.open_copy(self.home, self._index.limits)
 
@@ -182,6 +198,7 @@ class Store:
         """Sync every `every` seconds in a thread of this process: `with store.sync_in_background(): …`"""
         return BackgroundSync(self.sync, every)
 
+    @heals
     def snapshot(self) -> None:
         """Write a snapshot of the index, for processes that read while this one holds it."""
         self._check_open()
@@ -229,6 +246,7 @@ class Store:
 
     # ---- queries
 
+    @heals
     def query(self, sparql: str, *, sync: bool = True, **options: Unpack[QueryOptions]) -> Answer | bool:
         """Execute SPARQL over all runs: rows for SELECT, a boolean for ASK, triples for CONSTRUCT and DESCRIBE.
 
@@ -245,6 +263,7 @@ class Store:
                 answer.note = query_terms.note_on_absent_terms(sparql, self.backend)
         return answer
 
+    @heals
     def _answer(self, sparql: str, *, sync: bool = True, **options: Unpack[QueryOptions]) -> Answer | bool:
         """Execute a query without a note on its terms."""
         stream = self._execute(sparql, sync=sync, limit_result=True, options=options)
@@ -253,13 +272,14 @@ class Store:
         with stream:
             return Answer.from_stream(stream)
 
+    @heals
     def stream(self, sparql: str, *, sync: bool = True, **options: Unpack[QueryOptions]) -> RowStream | bool:
         """Execute SPARQL and return the rows one by one, for results that do not fit in memory.
 
         Options are those of `query`. Close the stream to end the query early. With a `timeout`, the rows are in a
         temporary file when this returns; without, they are computed while they are read.
         """
-        stream = self._execute(sparql, sync=sync, limit_result=False, options=options)
+        stream = healing_stream(self, lambda: self._execute(sparql, sync=sync, limit_result=False, options=options))
         if not isinstance(stream, bool):
             self._streams.add(stream)
             stream.note = query_terms.note_on_unknown_terms(sparql, self.backend)
@@ -286,6 +306,7 @@ class Store:
         """Read the users' questions again when they are next needed."""
         self._catalog = None
 
+    @heals
     def ask(
         self, question: str | Query, /, *, timeout: float | None = None, service: bool = False, **values: Any
     ) -> Answer:
@@ -298,6 +319,7 @@ class Store:
         self.sync()
         return questions.ask(self, query, values, timeout, service=service)
 
+    @heals
     def sparql(self, question: str | Query, /, **values: Any) -> str:
         """Return the SPARQL of a question of the catalog, with its parameters bound."""
         query = self._question(question)
@@ -307,6 +329,7 @@ class Store:
     def _question(self, question: str | Query) -> Query:
         return question if isinstance(question, Query) else self.catalog[question]
 
+    @heals
     def lineage(self, subject: Any, /, *, forward: bool = False) -> Lineage:
         """Return what a thing came from, or with `forward` what came of it, as a picture: `store.lineage("latest")`.
 
@@ -340,16 +363,19 @@ class Store:
             return draw_panels(curves, None if ax is None else [ax])[0]
         return draw_panels(curves, ax)
 
+    @heals
     def curves(self, runs: RunNames = "latest", *measures: str) -> list[Curves]:
         """Return the points of the curves that `plot` draws, one item for each measure or setting."""
         from provml.store.curves import RunCurves
 
         return RunCurves(self, self.find_runs(runs)).panels(measures)
 
+    @heals
     def read(self, iri: str) -> Any:
         """Return the thing that the graph describes under an IRI."""
         return rdf.read(self.graph(), iri)
 
+    @heals
     def graph(self, run_id: str | None = None) -> ox.Store:
         """Return the graph of a run in memory, or without a run the graph of all, which must not be changed."""
         if run_id is None:
@@ -358,6 +384,7 @@ class Store:
         info = self.run(run_id)
         return run_graph(self.home, info.id, journals_by_run(self._index.checkpoint)[info.id])
 
+    @heals
     def lineage_context(self, graph: ox.Store) -> list[ox.Quad]:
         """Return what other runs say about the data and models that a run used, given the graph of the run."""
         return list(lineage_context(self.backend.graph(), graph))
@@ -408,7 +435,7 @@ class Store:
         def find(name: str | HasId) -> RunInfo:
             if isinstance(name, RunInfo):
                 return name
-            text = name if isinstance(name, str) else str(getattr(name, "id", name))
+            text: Any = name if isinstance(name, str) else getattr(name, "id", name)
             return runs[resolve_run_id(text, list(runs), lambda: next(iter(runs)), lambda: own_names)]
 
         return list({info.id: info for info in map(find, wanted)}.values())
@@ -468,10 +495,12 @@ class Store:
 
     # ---- artifacts
 
+    @heals
     def artifacts(self, run_id: str | HasId | None = None) -> ArtifactList:
         """List what a run, or all runs (None), stored in the home, in the order in which it was stored."""
         return list_artifacts(self, None if run_id is None else self.run(run_id).iri)
 
+    @heals
     def artifact(self, target: str | HasId, name: str = "") -> Artifact:
         """Return an artifact by its name, its SHA-256 or the first digits of it, or by its run and `name`.
 
@@ -485,6 +514,7 @@ class Store:
             raise ArtifactNotFound(str(target), reason, advice, names)
         return artifacts[0]
 
+    @heals
     def table(
         self,
         where: str | None = None,
@@ -510,6 +540,7 @@ class Store:
             table = table.sorted(sort, descending=descending)
         return (table if limit is None else table.first(limit)).answer()
 
+    @heals
     def compare(self, *runs: str | RunInfo) -> RunComparison:
         """Compare runs: hyperparameters, data, measures, adaptations, code, environment: `compare("monday", "latest")`.
 
@@ -531,9 +562,23 @@ class Store:
         return self._index.problems()
 
     def verify(self) -> list[Problem]:
-        """Read all journals, annotations, artifacts and imported files again and return what is damaged."""
+        """Read all journals, annotations, artifacts and imported files again and return what is damaged.
+
+        The index is compared with the journals: a journal that was changed after it was indexed is a problem as well.
+        """
         self._check_open()
-        return maintenance.verify(self.home)
+        problems = [*maintenance.verify(self.home), *self._compare_with_journals()]
+        if self._index.damage:
+            problems.append(Problem("index", 0, f"was damaged ({self._index.damage}) and is rebuilt", in_index=True))
+        return problems
+
+    @heals
+    def _compare_with_journals(self) -> list[Problem]:
+        problems = find_resized(self.home, self._index.checkpoint)
+        if not problems:  # else the next sync rebuilds the index
+            self.sync()
+            problems = compare_with_journals(self.home, self._index, self.sync)
+        return problems
 
     def rebuild(self, on_progress: Callable[[int], None] | None = None) -> int:
         """Rebuild the index from the journals and return the number of events."""
@@ -564,6 +609,7 @@ class Store:
         self._check_open()
         maintenance.backup(self.home, Path(folder))
 
+    @heals
     def validate(
         self,
         run_id: str | None = "latest",
@@ -577,6 +623,7 @@ class Store:
 
         return validate_runs(self, run_id, shapes, engine=engine, progress=progress)
 
+    @heals
     def report(
         self, run_id: str | RunInfo = "latest", *, validate: bool = True, progress: ProgressCallback | None = None
     ) -> RunReport:
@@ -599,12 +646,27 @@ class Store:
         if not isinstance(file, (str, os.PathLike)):
             fmt = fmt or "ttl"
             export.check_format(fmt)
-            return export.write(self.graph(run_id), file, fmt)
+            return self._export(run_id, file, fmt)
         fmt = fmt or export.format_of(file)
         export.check_format(fmt)
-        graph = self.graph(run_id)
-        with Path(file).open("wb") as output:
-            return export.write(graph, output, fmt)
+        with atomic_write(Path(file)) as output:
+            return self._export(run_id, output, fmt)
+
+    def _export(self, run_id: str | None, file: IO[bytes], fmt: str) -> int:
+        """Write to a file; a damaged index is healed and exported again, unless a part is written already."""
+        from provml.store import export
+
+        index, output = self._index, export.Output(file)
+        try:
+            return export.write(self.graph(run_id), output, fmt)
+        except RuntimeError as error:
+            if not is_damaged(error):
+                raise
+            damage = error.with_traceback(None)
+        self._heal(index, damage)
+        if output.has_begun:
+            raise IndexDamaged(damage_reason(damage))
+        return export.write(self.graph(run_id), output, fmt)
 
 
 def _create_home(home: Path) -> None:

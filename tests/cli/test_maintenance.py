@@ -50,6 +50,77 @@ def test_verify_counts_damaged_lines_and_unreadable_files_separately(home: Path)
     assert invoke(home, "verify").stderr == "Checked 4 journals: 1 corrupted line, 2 unreadable files\n"
 
 
+def test_verify_prints_where_the_index_and_an_edited_journal_disagree(home: Path):
+    assert output_of(home, "verify") == "Checked 2 journals: no problems\n"
+    journal = home / "runs" / "flowers-1" / "main.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    (number,) = [number for number, line in enumerate(lines, start=1) if b'"accuracy":0.59' in line]
+    journal.write_bytes(journal.read_bytes().replace(b'"accuracy":0.59', b'"accuracy":0.95'))
+    result = invoke(home, "verify")
+    assert result.exit_code == 1
+    assert f"{journal}:{number}: says https://w3id.org/provml/run/flowers-1/evaluation/" in result.stdout
+    assert "prov:value 0.95, but the index has 0.59 instead" in result.stdout
+    assert result.stderr.endswith("of the index. If the journals are right, run `provml rebuild`.\n")
+    (row, *_) = json.loads(invoke(home, "verify", "--format", "json").stdout)
+    assert (row["file"], row["line"]) == (str(journal), number)
+    output_of(home, "rebuild")
+    assert output_of(home, "verify") == "Checked 2 journals: no problems\n"
+
+
+COMMANDS_ON_A_DAMAGED_INDEX = [
+    ("runs",),
+    ("show",),
+    ("status",),
+    ("log",),
+    ("compare", "flowers-1", "broken-1"),
+    ("plot", "flowers-1"),
+    ("lineage", "flowers-1"),
+    ("report", "flowers-1", "-o", "report.md"),
+    ("artifacts",),
+    ("ask", "origin-of-model"),
+    ("ask", "origin-of-model", "--show"),
+    ("query", STATUS_QUERY),
+    ("query", "ASK { ?s ?p ?o }"),
+    ("query", STATUS_QUERY, "--format", "csv", "-o", "rows.csv"),
+    ("export", "--all", "--format", "nt"),
+    ("export", "flowers-1", "--format", "nt"),
+    ("validate", "--all"),
+    ("rebuild",),
+    ("gc",),
+]
+
+
+def test_every_command_works_after_one_byte_of_the_index_was_damaged(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.chdir(tmp_path)
+    output_of(home, "rebuild")
+    for arguments, expected in [(arguments, invoke(home, *arguments)) for arguments in COMMANDS_ON_A_DAMAGED_INDEX]:
+        assert expected.exit_code in (0, 1), expected.output
+        caplog.clear()
+        path = max(home.glob("index/store/*.sst"), key=lambda path: path.stat().st_size)
+        damaged = bytearray(path.read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        path.write_bytes(damaged)
+        result = invoke(home, *arguments)
+        assert (result.exit_code, result.stdout) == (expected.exit_code, expected.stdout), arguments
+        assert "Traceback" not in result.output
+        reads_index = arguments[0] not in ("status", "log", "gc")
+        assert ["is damaged" in message for message in caplog.messages] == [True] * reads_index, arguments
+
+
+def test_a_command_says_on_the_terminal_that_it_rebuilds_a_damaged_index(home: Path):
+    expected = output_of(home, "runs")
+    (home / "index" / "progress").write_bytes(b"damaged")
+    process = start_python("-m", "provml.cli", "runs", "--home", str(home))
+    stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout) == (0, expected)
+    assert stderr == (
+        f"provml: the index of {home} is damaged (digest mismatch in progress). Nothing is lost: it is rebuilt from "
+        "the journals.\n"
+    )
+
+
 READER = """
 import sys
 from provml.store import Store

@@ -276,8 +276,9 @@ COPY 3 RECORDS INTO "net"."ds_otrainingmodel" FROM stdin USING DELIMITERS '|','\
 """
 
 
-def test_a_dump_with_pipes_and_without_times_of_trainings_is_read(tmp_path: Path):
-    first, second = dnnprov.read_journals(dump(tmp_path, PIPES)).values()
+@pytest.mark.parametrize("clause", ["USING DELIMITERS", "DELIMITERS"])
+def test_a_dump_with_pipes_and_without_times_of_trainings_is_read(tmp_path: Path, clause: str):
+    first, second = dnnprov.read_journals(dump(tmp_path, PIPES.replace("USING DELIMITERS", clause))).values()
     trainings = [
         event
         for journal in (first, second)

@@ -832,6 +832,35 @@ def test_a_loop_left_by_an_exception_that_is_caught_fails_its_training_and_run(l
     assert events_of(Adapted, run) == []
 
 
+@pytest.mark.parametrize(
+    ("count", "settings", "recorded"),
+    [
+        (100, {}, [{"epochs": 100}]),
+        (range(7), {}, [{"epochs": 7}]),
+        (100, {"n_epochs": 90}, []),
+        (iter(range(9)), {}, []),
+    ],
+)
+def test_a_training_that_failed_keeps_the_number_of_epochs_that_it_was_to_have(
+    count: Any, settings: dict[str, int], recorded: list[dict[str, int]]
+):
+    with record() as run, run.training(**settings) as training, suppress(Interrupted):
+        fail_in(training.epochs(count))
+    assert [event.values for event in events_of(Parameter, run)] == recorded
+
+
+def test_a_training_with_all_epochs_needs_no_number_of_epochs():
+    with record() as run:
+        with run.training() as training:
+            for _ in training.epochs(2):
+                pass
+        with run.training() as training, suppress(Interrupted):
+            for _ in training.epochs(2):
+                pass
+            raise Interrupted
+    assert events_of(Parameter, run) == []
+
+
 def test_an_exception_of_c_code_that_is_caught_fails_the_training():
     with record() as run, run.training() as training, suppress(ZeroDivisionError):
         for epoch in training.epochs(100):

@@ -1,0 +1,104 @@
+"""Which processes are ranks of one launch, and so record one run, by the variables of `torchrun`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from provml.recording import inherit
+from provml.recording.run import Run
+
+LAUNCH = {
+    "WORLD_SIZE": "2",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "localhost",
+    "MASTER_PORT": "36143",
+    "TORCHELASTIC_RUN_ID": "0a9d90aa",
+    "TORCHELASTIC_RESTART_COUNT": "0",
+}
+
+
+def record_as_rank(
+    home: Path, rank: int, names: list[str], monkeypatch: pytest.MonkeyPatch, **variables: str
+) -> list[str]:
+    """Record a run for each name as a new process with this rank would; return the ids."""
+    monkeypatch.setattr(inherit, "_LAUNCHED", type(inherit._LAUNCHED)())
+    ids = []
+    with monkeypatch.context() as context:
+        for name, value in {**LAUNCH, "RANK": str(rank), **variables}.items():
+            context.setenv(name, value)
+        for name in names:
+            with Run(name, home=home, strict=True, capture_environment=False) as run, run.training() as training:
+                training.measured(loss=1.0)
+            ids.append(run.id)
+    return ids
+
+
+def error_file(rank: int, launch: str) -> str:
+    return f"/tmp/torchelastic_1/{launch}/attempt_0/{rank}/error.json"
+
+
+def test_ranks_share_the_runs_of_each_experiment_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    first = record_as_rank(tmp_path, 0, ["prepare", "fit", "fit"], monkeypatch)
+    second = record_as_rank(tmp_path, 1, ["fit", "fit"], monkeypatch)
+    assert second == first[1:]
+    assert len(set(first)) == 3
+    assert {path.name for path in (tmp_path / "runs" / second[0]).glob("*.jsonl")} == {"main.jsonl", "rank-1.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("mine", "other"),
+    [
+        ({}, {"TORCHELASTIC_RUN_ID": "another"}),
+        ({}, {"TORCHELASTIC_RESTART_COUNT": "1"}),
+        ({"TORCHELASTIC_RUN_ID": "100"}, {"TORCHELASTIC_RUN_ID": "100", "MASTER_PORT": "1"}),
+        (
+            {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_ERROR_FILE": error_file(0, "none_a")},
+            {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_ERROR_FILE": error_file(0, "none_b")},
+        ),
+    ],
+)
+def test_launches_do_not_share_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mine: dict[str, str], other: dict[str, str]
+):
+    ids = [record_as_rank(tmp_path, 0, ["fit"], monkeypatch, **variables) for variables in (mine, other)]
+    assert ids[0] != ids[1]
+
+
+def test_a_launch_without_an_id_is_known_by_its_folder_on_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    ids = [
+        record_as_rank(
+            tmp_path,
+            rank,
+            ["fit"],
+            monkeypatch,
+            TORCHELASTIC_RUN_ID="none",
+            TORCHELASTIC_ERROR_FILE=error_file(rank, "none_a"),
+        )
+        for rank in (0, 1)
+    ]
+    assert ids[0] == ids[1]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"WORLD_SIZE": "1"},
+        {"WORLD_SIZE": ""},
+        {"WORLD_SIZE": "two"},
+        {"TORCHELASTIC_RUN_ID": ""},
+        {"TORCHELASTIC_RUN_ID": "none"},
+        {"TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_ERROR_FILE": error_file(0, "none_a")},
+    ],
+)
+def test_processes_that_nothing_joins_record_runs_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+):
+    ids = [record_as_rank(tmp_path, 0, ["fit"], monkeypatch, **variables) for _ in range(2)]
+    assert ids[0] != ids[1]
+    assert not ids[0][0].startswith("torchrun")
+
+
+def test_an_explicit_id_comes_before_that_of_the_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert record_as_rank(tmp_path, 0, ["fit"], monkeypatch, PROVML_RUN="mine") == ["mine"]
