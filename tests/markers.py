@@ -19,12 +19,12 @@ FRAMEWORK = re.compile(
 )
 FRAMEWORK_FILES = {"docs", "examples"}  # pages and scripts with code for frameworks
 SLOW = {  # reasoners, type checkers, linters, builds, the W3C suites, huge journals, searches of all objects
-    "bench", "hostile_journals", "lint", "loading", "loops", "owl", "published_queries", "shacl_w3c", "site", "types",
-    "typing", "wheel",
+    "bench", "browser", "hostile_journals", "lint", "loading", "loops", "owl", "published_queries", "shacl_w3c", "site",
+    "types", "typing", "wheel",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
-    "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "child_runs", "clients",
-    "crash", "demo", "endpoint", "live", "log", "maintenance", "openapi", "other_languages", "parse_file",
+    "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "browser", "child_runs",
+    "clients", "crash", "demo", "endpoint", "live", "log", "maintenance", "openapi", "other_languages", "parse_file",
     "processes", "query_guard", "query_process", "remote_store", "replay", "security", "serve", "server", "shipping",
     "sparql", "status", "store", "terminal",
 }  # fmt: skip

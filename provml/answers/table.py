@@ -36,6 +36,16 @@ SHORT_NAMESPACES = {
 }
 """How a table abbreviates IRIs: nodes of provml without their namespace, terms of known vocabularies by prefix."""
 
+NOTEBOOK_STYLE = (
+    ".provml-table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
+    ".provml-table th,.provml-table td{padding:.25em .7em;border:0;border-bottom:1px solid #d8dee4;"
+    "vertical-align:baseline}"
+    ".provml-table th{color:#57606a;font-weight:600}.provml-table td{color:#1c2128}"
+    "@media screen and (prefers-color-scheme:dark){.provml-table th,.provml-table td{border-color:#2a323b}"
+    ".provml-table th{color:#9aa7b5}.provml-table td{color:#e6edf3}}"
+)
+"""The look of the viewer for tables in notebooks, in the colours of `provml.drawing.palette`."""
+
 Row = tuple[Any, ...]
 
 
@@ -142,8 +152,14 @@ def html_table(columns: Sequence[str], rows: Sequence[Row], more: int = 0) -> st
         "".join(element("td", side, value, format_cell(value)) for value, side in zip(row, sides, strict=True))
         for row in rows
     )
-    lines = ["<table>", f"<thead><tr>{head}</tr></thead>", "<tbody>", *(f"<tr>{cells}</tr>" for cells in body)]
-    return "\n".join([*lines, "</tbody>", "</table>", *([f"<p>{_more(more)}</p>"] if more else [])])
+    lines = [
+        f"<div><style>{NOTEBOOK_STYLE}</style>",
+        '<table class="provml-table">',
+        f"<thead><tr>{head}</tr></thead>",
+        "<tbody>",
+        *(f"<tr>{cells}</tr>" for cells in body),
+    ]
+    return "\n".join([*lines, "</tbody>", "</table>", *([f"<p>{_more(more)}</p>"] if more else []), "</div>"])
 
 
 def _more(count: int) -> str:

@@ -19,6 +19,7 @@ shipping     ship
 mcp          mcp
 compile      compile, ontology
 serve        serve
+ui           ui
 demo         demo
 
 run_table    the table of runs as text that fits the terminal, for `runs` and `compare`
@@ -48,6 +49,7 @@ from provml.cli import (
     runs,
     serve,
     shipping,
+    ui,
     validate,
 )
 from provml.cli import compile as compile_command
@@ -73,6 +75,7 @@ for module in (
     importing,
     serve,
     shipping,
+    ui,
     maintenance,
     compile_command,
     demo,

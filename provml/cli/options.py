@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from provml.cli.terminal import echo_message, terminal_width
-from provml.errors import IndexDamaged, ServiceError, plural
+from provml.errors import IndexDamaged, MissingDependency, ServiceError, plural
 from provml.paths import default_home, is_url, service_url
 
 if TYPE_CHECKING:
@@ -75,6 +76,13 @@ def require_home(home: Path | None) -> Path:
     if url := service_url(home):
         raise ServiceError(url, "this command reads files", "Run it on the machine of the service, with its directory.")
     return run_files.require_home(home or default_home())
+
+
+def require_modules(extra: str, *names: str) -> None:
+    """Raise MissingDependency unless the modules of an extra are installed; none is imported."""
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        raise MissingDependency(" and ".join(missing), extra)
 
 
 @contextlib.contextmanager

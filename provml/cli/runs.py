@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from provml.answers.humanize import format_duration, format_size
-from provml.cli.options import format_option, home_option, open_run_folder, open_store, print_answer, run_argument
+from provml.cli.options import (
+    format_option,
+    home_option,
+    open_run_folder,
+    open_store,
+    print_answer,
+    require_modules,
+    run_argument,
+)
 from provml.cli.output import atomic_write
 from provml.cli.terminal import terminal_width
 from provml.errors import plural
@@ -368,13 +376,34 @@ def print_pairs(facts: dict[str, Any]) -> None:
     type=click.Choice(RDF_FORMATS),
     help="RDF format.  [default: from the file extension, else ttl]",
 )
+@click.option(
+    "--site",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Write the pages of the viewer into a new folder instead; without a run, of the whole home.",
+)
+@click.option("--no-validation", is_flag=True, help="Leave out the validation of a site, which takes most of the time.")
 @home_option
-def export(run: str | None, all_runs: bool, output: Path | None, fmt: str | None, home: Path | None) -> None:
-    """Write a run, or the whole home, as RDF.
+def export(
+    run: str | None,
+    all_runs: bool,
+    output: Path | None,
+    fmt: str | None,
+    site: Path | None,
+    *,
+    no_validation: bool,
+    home: Path | None,
+) -> None:
+    """Write a run, or the whole home, as RDF or as a site.
 
     A file is written completely or not at all; without -o the RDF goes to standard output. RUN is a run id, a unique
     prefix or suffix of it, the name of one run, or `latest`.
     """
+    if site is not None:
+        if output is not None or fmt is not None:
+            raise click.UsageError("--site writes pages: leave out --output and --format.")
+        _export_site(site, run, home, validate=not no_validation)
+        return
     if (run is None) != all_runs:
         raise click.UsageError("Pass a run or --all, for example: provml export latest -o run.ttl")
     extension = output.suffix[1:].lower() if output is not None else ""
@@ -390,6 +419,16 @@ def export(run: str | None, all_runs: bool, output: Path | None, fmt: str | None
     with open_store(home) as store, atomic_write(output) as file:
         count = store.export(run, file, fmt)
     click.echo(f"Wrote {plural(count, 'triple')} to {output}", err=True)
+
+
+def _export_site(site: Path, run: str | None, home: Path | None, *, validate: bool) -> None:
+    require_modules("serve", "starlette", "jinja2")
+    from provml.web.viewer.site import write_site
+
+    with open_store(home) as store:
+        infos = [store.run(run)] if run is not None else None
+        count = write_site(store, site, infos, validate=validate)
+    click.echo(f"Wrote {plural(count, 'page')} to {site}. Open {site / 'index.html'} in a browser.", err=True)
 
 
 @click.command()

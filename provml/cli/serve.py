@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from provml.cli.options import home_option
-from provml.errors import MissingDependency
+from provml.cli.options import home_option, require_modules
 from provml.paths import default_home
 
 if TYPE_CHECKING:
@@ -42,8 +40,7 @@ def serve(home: Path | None, host: str, port: int, link: bool, quiet: bool, **op
     The service listens on this machine only, and needs a token always: the tokens are in HOME/service, for the owner's
     eyes only, or in PROVML_READ_TOKEN and PROVML_WRITE_TOKEN. For a browser, a link that works once is printed.
     """
-    if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise MissingDependency("starlette and uvicorn", "serve")
+    require_modules("serve", "starlette", "uvicorn", "jinja2")
     from provml.web.command import new_link, run_service
 
     folder = (home or default_home()).absolute()

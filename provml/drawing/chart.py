@@ -144,7 +144,7 @@ def draw(panels: Sequence[CurvesLike], title: str = "", subtitle: str = "") -> s
         description,
         Size(width, height),
         parts,
-        style=_style(len(groups)),
+        style=chart_style(len(groups)),
         css_class=_css_class(len(groups)),
     )
 
@@ -163,7 +163,7 @@ def _theme_rules(theme: Theme, count: int, css_class: str) -> str:
     )
 
 
-def _style(count: int) -> str:
+def chart_style(count: int) -> str:
     """Return the rules of a chart with some groups of series: they have a colour each.
 
     The classes: c curve (v: dashed), s0 and f0 line and fill of the first group, grid, axis, mark, y number of the y

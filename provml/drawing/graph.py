@@ -12,7 +12,8 @@ NodeKind = Literal["entity", "activity", "agent"]
 class Node:
     """A node with a title and further lines of text.
 
-    `details` is the text that a pointer shows. `alert` is a line about a failure. `is_start` marks the node that the
+    `details` is the text that a pointer shows. `iris` are the things that the node stands for; `role` is
+    a further CSS class of it. `alert` is a line about a failure. `is_start` marks the node that the
     picture is about.
     """
 
@@ -24,6 +25,8 @@ class Node:
     alert: str = ""
     group: str = ""
     is_start: bool = False
+    iris: tuple[str, ...] = ()
+    role: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
@@ -50,9 +50,12 @@ class Lineage:
     def __str__(self) -> str:
         return self.to_text()
 
-    def to_svg(self) -> str:
-        """Return the picture as an SVG document in the shapes and colours of W3C's PROV diagrams."""
-        return lineage_svg.draw(self.graph)
+    def to_svg(self, link: Callable[[Node], str] | None = None) -> str:
+        """Return the picture as an SVG document in the shapes and colours of W3C's PROV diagrams.
+
+        `link` returns the address that a node leads to, or an empty text.
+        """
+        return lineage_svg.draw(self.graph, link)
 
     def _repr_svg_(self) -> str:
         return self.to_svg()
@@ -189,6 +192,7 @@ def _step_node(name: str, steps: Sequence[Step]) -> Node:
         tuple(line for line in (*lines, *settings, *results) if line),
         details=_step_details(steps),
         alert=_alert(steps),
+        iris=tuple(each.id for each in steps),
     )
 
 
@@ -285,6 +289,7 @@ def _item_node(name: str, items: Sequence[Item], roles: list[str]) -> Node:
         title,
         (" · ".join(filter(None, words)), _digest(items)),
         details=_item_details(items),
+        iris=tuple(each.id for each in items),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from provml.drawing.compound import Box, Frame, arrange_groups
@@ -53,8 +53,8 @@ class Shape:
     size: Size
 
 
-def draw(graph: Graph) -> str:
-    """Return the SVG document of a graph."""
+def draw(graph: Graph, link: Callable[[Node], str] | None = None) -> str:
+    """Return the SVG document of a graph. With `link`, nodes are links, and a script can follow the edges."""
     shapes = {node.id: _shape(node) for node in graph.nodes}
     has_labels = len(graph.edges) <= MAX_LABELLED_EDGES
     links = [_link(edge, has_labels=has_labels) for edge in graph.edges]
@@ -77,11 +77,12 @@ def draw(graph: Graph) -> str:
     body += [_box(groups[name], box) for name, box in placement.boxes.items()]
     ends = _Ends(shapes, placement.centres, graph.edges, placement.routes)
     drawn = list(zip(graph.edges, placement.routes, strict=True))
-    body += [_edge(edge, route, ends.of(index)) for index, (edge, route) in enumerate(drawn)]
+    numbers = {name: number for number, name in enumerate(shapes)} if link is not None else {}
+    body += [_edge(edge, route, ends.of(index), numbers) for index, (edge, route) in enumerate(drawn)]
     if has_labels:
         body += [_label(edge, route) for edge, route in drawn]
     order = sorted(shapes, key=lambda name: (placement.centres[name][1], placement.centres[name][0]))
-    body += [_node(shapes[name], placement.centres[name]) for name in order]
+    body += [_node(shapes[name], placement.centres[name], link, numbers.get(name, 0)) for name in order]
     body += [style.draw(groups[name], box) for name, box in placement.boxes.items()]
     body.append("</g>")
     bottom = top + placement.size.height + 22
@@ -214,7 +215,7 @@ def _outline(kind: str, size: Size, centre: Point) -> str:
     return f'<rect class="q" x="{number(x0)}" y="{number(y0)}" width="{number(width)}" height="{number(height)}"/>'
 
 
-def _node(shape: Shape, centre: Point) -> str:
+def _node(shape: Shape, centre: Point, link: Callable[[Node], str] | None, index: int) -> str:
     node, (x, y) = shape.node, centre
     shift = 5.0 if node.kind == "agent" else 0.0
     details = f"<title>{escape(node.details)}</title>" if node.details else ""
@@ -223,7 +224,13 @@ def _node(shape: Shape, centre: Point) -> str:
         for line in shape.lines
     )
     start = " s" if node.is_start else ""
-    return f'<g class="n {node.kind}{start}">{details}{_outline(node.kind, shape.size, centre)}{texts}</g>'
+    shown = f"{details}{_outline(node.kind, shape.size, centre)}{texts}"
+    if link is None:
+        return f'<g class="n {node.kind}{start}">{shown}</g>'
+    role = f" role-{escape(node.role)}" if node.role else ""
+    group = f'<g class="n {node.kind}{start}{role}" data-node="{index}">{shown}</g>'
+    address = link(node)
+    return f'<a href="{escape(address)}">{group}</a>' if address else group
 
 
 def _css(name: str) -> str:
@@ -380,8 +387,8 @@ def _border(shape: Shape, dx: float, *, is_bottom: bool) -> float:
     return half_height
 
 
-def _edge(edge: Edge, route: Route, ends: tuple[Point, Point]) -> str:
-    """Return the curve of an edge with its arrow, which points to the earlier node."""
+def _edge(edge: Edge, route: Route, ends: tuple[Point, Point], numbers: Mapping[str, int]) -> str:
+    """Return the curve of an edge with its arrow, which points to the earlier node; `numbers` are those of nodes."""
     if edge.later == edge.earlier:
         return ""
     tip_up = not route.reversed
@@ -394,7 +401,10 @@ def _edge(edge: Edge, route: Route, ends: tuple[Point, Point]) -> str:
     leave = (first[0], max(route.leaves, first[1]))
     enter = (last[0], min(route.enters, last[1]))
     path = _curve([(first, leave), *route.points, (enter, last)])
-    return f'<g>{title}<path class="{css}" d="{path}"/>{_arrow(tip, (0.0, -1.0 if tip_up else 1.0))}</g>'
+    nodes = ""
+    if numbers:
+        nodes = f' class="edge" data-later="{numbers[edge.later]}" data-earlier="{numbers[edge.earlier]}"'
+    return f'<g{nodes}>{title}<path class="{css}" d="{path}"/>{_arrow(tip, (0.0, -1.0 if tip_up else 1.0))}</g>'
 
 
 def _curve(pairs: Sequence[tuple[Point, Point]]) -> str:

@@ -41,6 +41,7 @@ from provml.recording.step_decorator import F, step_or_decorator
 from provml.recording.writer import JournalWriter
 
 if TYPE_CHECKING:
+    from provml.recording.show import RunCharts
     from provml.remote.shipper import Destination
 
 GIT_JOIN_SECONDS = 0.25
@@ -180,6 +181,15 @@ class Run(RunCore):
         model = f" model={self.model!r}" if self.model != self.name else ""
         errors = f", {plural(self.capture_errors, 'capture error')}" if self.capture_errors else ""
         return f"<Run {self.id} {self.name!r}{model} {'disabled' if self.disabled else self._status}{errors}>"
+
+    def show(self) -> RunCharts:
+        """Return the curves of the run so far, as the viewer draws them, for a notebook: `run.show()`.
+
+        They are read from the journal: nothing is indexed.
+        """
+        from provml.recording.show import RunCharts
+
+        return RunCharts.of(self.home / "runs" / self.id, self.id)
 
     def _repr_html_(self) -> str:
         rows = {

@@ -127,6 +127,11 @@ def _run_iri(store: Queryable, value: str) -> IRI:
         return iri
 
 
+def node_names(store: Queryable, kind: str = "") -> list[str]:
+    """Return the names of models, datasets, or both, that refer to one node each; the latest first."""
+    return [name for name, nodes in reversed(_nodes_by_name(store, kind).items()) if len(nodes) == 1]
+
+
 def _nodes_by_name(store: Queryable, kind: str) -> NodesByName:
     """Return the models, the datasets, or both, by their names."""
     nodes: NodesByName = {}

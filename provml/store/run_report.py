@@ -269,7 +269,7 @@ class _Sections:
             text = f"No value of {names} is a number." if names else "No measures of epochs are recorded."
             return (Paragraph(text),)
         picture = Picture(chart.draw(panels), "\n\n".join(draw_chart(curves, 78, 12) for curves in panels))
-        rows = [row for curves in panels for row in _extremes(curves)]
+        rows = [row for curves in panels for row in extremes(curves)]
         columns = ("measure", "in", "first", "last", "best", "at")
         return (picture, _table(columns, rows, numbers=columns[2:])) if rows else (picture,)
 
@@ -379,7 +379,7 @@ def _violation(group: ResultGroup) -> tuple[Level, str]:
     return level, f"{group.severity} {group.extent}: {group.description} At {'; '.join(group.examples())}{remainder}"
 
 
-def _extremes(curves: Curves) -> Iterator[tuple[Any, ...]]:
+def extremes(curves: Curves) -> Iterator[tuple[Any, ...]]:
     """Yield the first, last and best value of each series; which is best depends on the name of the measure."""
     direction = direction_of(curves.y)
     for series in curves.series:

@@ -18,8 +18,10 @@ from provml.web.ingest import contents, dfanalyzer, journals, mlflow, openlineag
 from provml.web.metrics import RequestMetrics
 from provml.web.security import SecurityMiddleware
 from provml.web.service import Service
+from provml.web.viewer import routes as viewer_routes
 
 ROUTE_MODULES: tuple[ModuleType, ...] = (
+    viewer_routes,
     operation,
     sparql,
     graph_store,

@@ -84,6 +84,8 @@ class Service:
         """Functions that are called in a thread before the journals are read."""
         self.is_stopping = False
         self.stopping = asyncio.Event()
+        self.closers: list[Callable[[], None]] = []
+        """Called before the index is released: whatever reads it in threads ends then."""
         self.syncs = 0
         self.streams = 0
         """Number of open live streams."""
@@ -107,6 +109,8 @@ class Service:
 
     def close(self) -> None:
         """Release the index."""
+        for closer in self.closers:
+            closer()
         self.store.close()
 
     @contextlib.asynccontextmanager

@@ -1,0 +1,151 @@
+"""Lineage: where a thing came from, or what came of it, as a graph and as a list that says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pyoxigraph as ox
+from starlette.datastructures import QueryParams
+from starlette.responses import Response
+
+from provml.drawing.graph import Graph, Node
+from provml.drawing.lineage import Lineage
+from provml.drawing.records import LineageRecords
+from provml.model.values import IRI
+from provml.rdf.namespaces import PREFIXES
+from provml.store import name_lookup
+from provml.store.lineage import lineage as lineage_of
+from provml.store.lineage import resolve
+from provml.web.problems import Problem
+from provml.web.viewer.viewer import Page, Viewer
+
+MAX_NODES = 300
+MAX_CHOICES = 300
+"""Names that the form offers."""
+TEXT_TYPES = {"svg": "image/svg+xml", "dot": "text/vnd.graphviz", "mermaid": "text/plain", "text": "text/plain"}
+
+
+def lineage(viewer: Viewer, params: QueryParams) -> Page | Response:
+    """Return the page of a lineage, or the picture in a format."""
+    subject, forward = params.get("of", "").strip(), params.get("dir") == "forward"
+    choices = [*(info.id for info in viewer.runs()[:100]), *name_lookup.node_names(viewer.store)][:MAX_CHOICES]
+    context: dict[str, Any] = {"subject": subject, "is_forward": forward, "choices": choices, "graph": None}
+    if not subject and not viewer.runs():
+        return Page("lineage.html", "Lineage", context)
+    iri = resolve(viewer.store, subject or viewer.runs()[0].id)
+    fmt = params.get("format", "")
+    if fmt:
+        return _file(viewer, lineage_of(viewer.store, iri, forward=forward), fmt)
+    context |= lineage_context(viewer, iri, forward=forward)
+    context["subject"] = subject or viewer.runs()[0].id
+    return Page("lineage.html", context["graph"].title, context)
+
+
+def lineage_context(viewer: Viewer, iri: IRI, *, forward: bool) -> dict[str, Any]:
+    """Return what a page shows of a lineage."""
+    return graph_context(viewer, lineage_of(viewer.store, iri, forward=forward)) | {
+        "iri": str(iri),
+        "is_forward": forward,
+    }
+
+
+def graph_context(viewer: Viewer, result: Lineage) -> dict[str, Any]:
+    """Return a lineage as a picture with links, and as a list of nodes with their relations."""
+    graph = result.graph
+    is_too_large = len(graph.nodes) > MAX_NODES
+    if is_too_large:
+        graph = _first_nodes(graph)
+        result = Lineage(result.records)
+        result.__dict__["graph"] = graph
+    return {
+        "graph": graph,
+        "picture": result.to_svg(lambda node: _address(viewer, node)),
+        "items": _items(viewer, graph),
+        "is_cut": is_too_large,
+    }
+
+
+def merged(lineages: Iterable[Lineage], subject: str) -> Lineage:
+    """Return several lineages as one."""
+    parts = [result.records for result in lineages]
+    return Lineage(
+        LineageRecords(
+            subject,
+            False,
+            {name: item for records in parts for name, item in records.items.items()},
+            {name: step for records in parts for name, step in records.steps.items()},
+            {name: run for records in parts for name, run in records.runs.items()},
+            tuple(dict.fromkeys(use for records in parts for use in records.uses)),
+            tuple(dict.fromkeys(generation for records in parts for generation in records.generations)),
+            tuple(dict.fromkeys(information for records in parts for information in records.informations)),
+            frozenset(start for records in parts for start in records.starts),
+        )
+    )
+
+
+def _first_nodes(graph: Graph) -> Graph:
+    """Return the nodes that are nearest to the start, as many as can be drawn."""
+    neighbours: dict[str, set[str]] = {}
+    for edge in graph.edges:
+        neighbours.setdefault(edge.later, set()).add(edge.earlier)
+        neighbours.setdefault(edge.earlier, set()).add(edge.later)
+    order = dict.fromkeys(node.id for node in graph.nodes if node.is_start)
+    pending = list(order) or [graph.nodes[0].id]
+    while pending and len(order) < MAX_NODES:
+        node = pending.pop(0)
+        new = sorted(neighbours.get(node, set()) - order.keys())[: MAX_NODES - len(order)]
+        order |= dict.fromkeys(new)
+        pending += new
+    drawn = set(order)
+    nodes = tuple(node for node in graph.nodes if node.id in drawn)
+    groups = {node.group for node in nodes}
+    note = f"Not shown: {len(graph.nodes) - len(nodes):,} more nodes. Open a node to go on from it."
+    return replace(
+        graph,
+        nodes=nodes,
+        edges=tuple(edge for edge in graph.edges if edge.later in drawn and edge.earlier in drawn),
+        groups=tuple(group for group in graph.groups if group.id in groups),
+        notes=(*graph.notes, note),
+    )
+
+
+def _address(viewer: Viewer, node: Node) -> str:
+    return viewer.links.node(node.iris[0]) if node.iris else ""
+
+
+def _items(viewer: Viewer, graph: Graph) -> list[dict[str, Any]]:
+    """Return the nodes as a list, each with what it used, what generated it and who did it."""
+    by_id = {node.id: node for node in graph.nodes}
+    groups = {group.id: group.title for group in graph.groups}
+    return [
+        {
+            "node": node,
+            "address": _address(viewer, node),
+            "group": groups.get(node.group, ""),
+            "relations": [
+                (edge.relation, by_id[edge.earlier].title, _address(viewer, by_id[edge.earlier]))
+                for edge in graph.edges
+                if edge.later == node.id
+            ],
+        }
+        for node in graph.nodes
+    ]
+
+
+def _file(viewer: Viewer, result: Lineage, fmt: str) -> Response:
+    """Return a lineage as a file: a picture, a graph language, or PROV as Turtle."""
+    if fmt == "ttl":
+        nodes = [*result.records.items, *result.records.steps, *result.records.runs]
+        graph = viewer.store.backend.graph()
+        triples = [q.triple for node in nodes for q in graph.quads_for_pattern(ox.NamedNode(node), None, None, None)]
+        turtle = ox.serialize(triples, format=ox.RdfFormat.TURTLE, prefixes=PREFIXES)
+        headers = {"Content-Disposition": 'attachment; filename="lineage.ttl"'}
+        return Response(turtle, 200, headers, "text/turtle")
+    if fmt not in TEXT_TYPES:
+        raise Problem(
+            400, "UnknownFormat", f"No format {fmt[:50]!r} here. Use one of {', '.join([*TEXT_TYPES, 'ttl'])}."
+        )
+    headers = {"Content-Disposition": f'attachment; filename="lineage.{fmt}"'} if fmt != "text" else {}
+    return Response(result.to_format(fmt), 200, headers, f"{TEXT_TYPES[fmt]}; charset=utf-8")

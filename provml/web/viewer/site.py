@@ -1,0 +1,112 @@
+"""The pages as files: a site of one run or of a whole home, which needs no server and no network."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from starlette.datastructures import QueryParams
+
+from provml.errors import FileFormatError
+from provml.store import RunInfo, Store
+from provml.web.viewer import compare_page, questions_page, run_page, runs_page, things_page, validation_page
+from provml.web.viewer.links import RUN_TABS, FileLinks
+from provml.web.viewer.render import STATIC_FILES, render, static_file
+from provml.web.viewer.viewer import Page, Viewer
+
+NO_PARAMS = QueryParams("")
+
+
+class SiteViewer(Viewer):
+    """A viewer of some runs whose pages are files."""
+
+    def __init__(self, store: Store, infos: Sequence[RunInfo], links: FileLinks) -> None:
+        super().__init__(store, links)
+        self.infos = list(infos)
+
+    def runs(self) -> list[RunInfo]:
+        """Return the runs of the site."""
+        return self.infos
+
+    def shows(self, run_id: str) -> bool:
+        """True if a run is a part of the site."""
+        return any(info.id == run_id for info in self.infos)
+
+
+def write_site(
+    store: Store,
+    folder: Path,
+    runs: Sequence[RunInfo] | None = None,
+    *,
+    validate: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """Write the pages of some runs, or of all (None), into a new or empty folder; return the number of pages.
+
+    The folder appears when everything is written. Without `validate`, the pages about validation are left out.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileFormatError("the folder exists and is not empty", "Pass a new folder.", file=str(folder))
+    infos = store.runs() if runs is None else list(runs)
+    pages = tuple(name for name in FileLinks.PAGES if validate or name != "validation")
+    links = FileLinks([info.id for info in infos], pages=pages, tabs=_tabs(validate=validate))
+    viewer = SiteViewer(store, infos, links)
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    (part / "static").mkdir(parents=True)
+    try:
+        for name in STATIC_FILES:
+            (part / "static" / name).write_bytes(static_file(name).content)
+        count = 0
+        for file, active, page in _pages(viewer, links):
+            (part / file).write_text(render(page(), links, active=active), encoding="utf-8")
+            count += 1
+            if progress is not None:
+                progress(count, len(infos))
+        if folder.is_dir():
+            folder.rmdir()
+        part.rename(folder)
+    finally:
+        viewer.close()
+        shutil.rmtree(part, ignore_errors=True)
+    return count
+
+
+def _tabs(*, validate: bool) -> tuple[str, ...]:
+    return tuple(tab for tab in RUN_TABS if validate or tab != "validation")
+
+
+def _pages(viewer: SiteViewer, links: FileLinks) -> Iterator[tuple[str, str, Callable[[], Page]]]:
+    """Yield the file, the place in the navigation and the page, of all pages."""
+    functions: dict[str, Callable[[Viewer, QueryParams], Page]] = {
+        "": runs_page.runs,
+        "models": things_page.models,
+        "data": things_page.data,
+        "validation": validation_page.validation,
+        "questions": questions_page.questions,
+    }
+    for name in links.pages:
+        yield links.page(name), name, lambda name=name: functions[name](viewer, NO_PARAMS)  # type: ignore[misc]
+    ids = [info.id for info in viewer.infos]
+    if links.compare(ids):
+        params = QueryParams([("r", run_id) for run_id in ids])
+        yield links.compare(ids), "", lambda: compare_page.compare(viewer, params)
+    for info in viewer.infos:
+        yield links.run(info.id), "", lambda info=info: run_page.run(viewer, NO_PARAMS, info.id)  # type: ignore[misc]
+        for tab in links.tabs:
+            yield links.run(info.id, tab), "", lambda info=info, tab=tab: _part(viewer, info, tab)  # type: ignore[misc]
+    for name in viewer.store.catalog:
+        yield links.question(name), "questions", lambda name=name: _question(viewer, name)  # type: ignore[misc]
+
+
+def _part(viewer: Viewer, info: RunInfo, tab: str) -> Page:
+    page = run_page.run_part(viewer, NO_PARAMS, info.id, tab)
+    assert isinstance(page, Page)
+    return page
+
+
+def _question(viewer: Viewer, name: str) -> Page:
+    page = questions_page.question(viewer, NO_PARAMS, name)
+    assert isinstance(page, Page)
+    return page

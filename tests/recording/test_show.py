@@ -1,0 +1,37 @@
+"""The curves of a run that is being recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import provml
+from provml.answers.table import NOTEBOOK_STYLE
+from provml.drawing.palette import DARK, LIGHT
+
+
+def test_show_draws_training_and_validation_with_adaptations_while_the_run_is_open(tmp_path: Path):
+    with provml.record("net", home=tmp_path, capture_environment=False) as run:
+        assert "no measures yet" in run.show()._repr_html_()
+        with run.training(learning_rate=0.1) as training:
+            for epoch in training.epochs(3):
+                for batch in epoch.batches(range(2)):
+                    batch.measured(loss=9.0)
+                epoch.measured(loss=1.0 / epoch.index, val_loss=2.0 / epoch.index, accuracy=float("nan"))
+                if epoch.index == 2:
+                    training.adapted(learning_rate=0.01)
+            charts = run.show()
+    (loss,) = charts.panels
+    assert [(series.part, [x for x, _ in series.points]) for series in loss.series] == [
+        ("training", [1, 2, 3]),
+        ("validation", [1, 2, 3]),
+    ]
+    assert [(mark.x, mark.label) for mark in loss.marks] == [(2, "learning_rate 0.01")]
+    assert charts._repr_html_().startswith("<svg")
+    assert "loss" in repr(charts)
+    assert not (tmp_path / "index").exists()  # recording opens no store
+
+
+def test_tables_in_notebooks_have_the_colours_of_pictures_and_pages():
+    for theme in (LIGHT, DARK):
+        for color in (theme.text, theme.muted, theme.rule):
+            assert color in NOTEBOOK_STYLE
