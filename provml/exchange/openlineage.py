@@ -15,7 +15,7 @@ from typing import Any
 
 from provml.journal import events
 from provml.recording.encoding import encode_parameters
-from provml.recording.inherit import RUN_ID
+from provml.journal.run_files import RUN_ID
 from provml.recording.kinds import kind_of
 from provml.recording.redaction import redact_text, redact_url
 
