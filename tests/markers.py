@@ -23,8 +23,8 @@ SLOW = {  # reasoners, type checkers, linters, builds, the W3C suites, huge jour
     "typing", "wheel",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
-    "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "child_runs", "clients", "crash",
-    "demo", "endpoint", "live", "log", "maintenance", "openapi", "parse_file", "processes", "query_guard",
+    "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "child_runs", "clients",
+    "crash", "demo", "endpoint", "live", "log", "maintenance", "openapi", "parse_file", "processes", "query_guard",
     "query_process", "replay", "security", "serve", "sparql", "status", "store", "terminal",
 }  # fmt: skip
 

@@ -41,6 +41,7 @@ class Service:
         self.write_lock = asyncio.Lock()
         """Held while loaded graphs are changed."""
         self._synced = -math.inf
+        self._recorded = -math.inf
         self._tasks: set[asyncio.Task[None]] = set()
         self.background: list[Callable[[], Coroutine[None, None, None]]] = []
         """Functions whose coroutines run while the service runs, and are cancelled when it stops."""
@@ -108,6 +109,10 @@ class Service:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def note_recorded(self) -> None:
+        """Note that a client recorded something here."""
+        self._recorded = time.monotonic()
+
     def wake(self) -> None:
         """Index soon: something was recorded. Call it in the thread of the event loop."""
         self._wake.set()
@@ -119,8 +124,11 @@ class Service:
         self.store.sync()
 
     async def fresh(self, max_age: float = 0.0) -> str:
-        """Index what is new, unless that was done in the last `max_age` seconds, and return the position."""
-        if time.monotonic() - self._synced > max_age:
+        """Index what is new, unless that was done in the last `max_age` seconds, and return the position.
+
+        What a client recorded here is indexed in any case: it can be asked for at once.
+        """
+        if time.monotonic() - self._synced > max_age or self._recorded >= self._synced:
             start = time.monotonic()
             async with self._sync_lock:
                 if self._synced < start:  # else another request has waited for the same
