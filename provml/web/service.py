@@ -77,6 +77,7 @@ class Service:
         self.write_lock = asyncio.Lock()
         """Held while loaded graphs are changed."""
         self._synced = -math.inf
+        self._recorded = -math.inf
         self._tasks: set[asyncio.Task[None]] = set()
         self.background: list[Callable[[], Coroutine[None, None, None]]] = []
         """Functions whose coroutines run while the service runs, and are cancelled when it stops."""
@@ -148,6 +149,10 @@ class Service:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def note_recorded(self) -> None:
+        """Note that a client recorded something here."""
+        self._recorded = time.monotonic()
+
     def wake(self) -> None:
         """Index soon: something was recorded. Call it in the thread of the event loop."""
         self._wake.set()
@@ -164,7 +169,10 @@ class Service:
         self.store.sync()
 
     async def fresh(self, max_age: float = 0.0) -> str:
-        """Index what is new, unless that was done in the last `max_age` seconds, and return the position."""
+        """Index what is new, unless that was done in the last `max_age` seconds, and return the position.
+
+        What a client recorded here is indexed in any case: it can be asked for at once.
+        """
         if not max_age:
             self.view.expire()
         return await self._fresh(max_age)
@@ -174,12 +182,12 @@ class Service:
 
         It moves on with the index, but not so often that making the answers again takes most of the time.
         """
-        if self.view.is_due:
+        if self.view.is_due or self._recorded >= self._synced:
             self.view.move(await self._fresh(VIEW_SECONDS))
         return self.view.position
 
     async def _fresh(self, max_age: float) -> str:
-        if time.monotonic() - self._synced > max_age:
+        if time.monotonic() - self._synced > max_age or self._recorded >= self._synced:
             start = time.monotonic()
             async with self._sync_lock:
                 if self._synced < start:  # else another request has waited for the same

@@ -203,12 +203,13 @@ def routes(service: Service) -> list[BaseRoute]:
 
     def endpoint(action: str) -> Endpoint:
         async def receive_message(request: Request) -> Response:
+            """Take a message of a DfAnalyzer client; needs the write token, except on a port of `--also-listen`."""
             require_write(request)
             message = await read_request(request, action)
             key = source_key(message.body)
             if key:
                 message.body = await run_in_threadpool(lambda: ingest.source(key).state.redact_rows(message.body))
-            await keep(ingest, key, message)
+            await keep(service, ingest, key, message)
             return json_response(message.body) if message.body is not None else Response()
 
         return receive_message

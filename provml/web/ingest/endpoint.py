@@ -62,13 +62,14 @@ def received(request: Request, action: str, *, body: bytes = b"null") -> Receive
     )
 
 
-async def keep(ingest: Ingest[Any], source: str, request: Received) -> None:
+async def keep(service: Service, ingest: Ingest[Any], source: str, request: Received) -> None:
     """Keep a request and take it in; a problem if it cannot be kept."""
     try:
         await run_in_threadpool(ingest.receive, source or UNREADABLE, request)
     except OSError as error:
         detail = f"The request could not be kept ({error.strerror or error}). Free some space, then send it again."
         raise Problem(507, "NotKept", detail, headers={"Retry-After": "10"}) from error
+    service.note_recorded()
 
 
 def require_write(request: Request) -> None:

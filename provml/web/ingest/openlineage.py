@@ -59,16 +59,18 @@ def routes(service: Service) -> list[BaseRoute]:
     add_ingest(service, ingest)
 
     async def receive_event(request: Request) -> Response:
+        """Take an event of OpenLineage."""
         message = await read_request(request, "event")
-        await keep(ingest, _source(message), message)
+        await keep(service, ingest, _source(message), message)
         return Response(status_code=201)
 
     async def receive_events(request: Request) -> Response:
+        """Take several events of OpenLineage."""
         message = await read_request(request, "event")
         items = message.body if isinstance(message.body, list) else [message.body]
         for item in items:
             single = Received(message.time, message.action, item, client=message.client, agent=message.agent)
-            await keep(ingest, _source(single), single)
+            await keep(service, ingest, _source(single), single)
         summary = {"received": len(items), "successful": len(items), "failed": 0, "retriable": 0, "non_retriable": 0}
         return json_response({"status": "success", "summary": summary, "failed_events": []})
 

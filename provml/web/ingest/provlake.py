@@ -75,6 +75,7 @@ def routes(service: Service) -> list[BaseRoute]:
     add_ingest(service, ingest)
 
     async def receive_retrospective(request: Request) -> Response:
+        """Take messages of a ProvLake client; needs the write token, except on a port of `--also-listen`."""
         require_write(request)
         message = await read_request(request, RETROSPECTIVE)
         by_workflow: dict[str, list[dict[str, Any]]] = {}
@@ -82,16 +83,17 @@ def routes(service: Service) -> list[BaseRoute]:
             by_workflow.setdefault(workflow_of(item), []).append(item)
         for workflow, items in by_workflow.items():
             body = items if len(by_workflow) > 1 else message.body
-            await keep(ingest, workflow, _with_body(message, body))
+            await keep(service, ingest, workflow, _with_body(message, body))
         if not by_workflow:
-            await keep(ingest, "", message)
+            await keep(service, ingest, "", message)
         return json_response({"error": []})
 
     async def receive_prospective(request: Request) -> Response:
+        """Take the plan of a ProvLake workflow; needs the write token, except on a port of `--also-listen`."""
         require_write(request)
         message = await read_request(request, PROSPECTIVE)
         name = workflow_of(message.body) if isinstance(message.body, dict) else ""
-        await keep(ingest, name, message)
+        await keep(service, ingest, name, message)
         return json_response({})
 
     return [

@@ -22,7 +22,7 @@ from provml.web.ingest.mlflow.tracking import (
 )
 from provml.web.ingest.received import Received
 from provml.web.problems import Problem
-from provml.web.routing import JSON, Endpoint, json_response, read_json, route
+from provml.web.routing import JSON, Endpoint, json_response, read_json, route, service_of
 from provml.web.service import Service
 from provml.web.settings import Access
 
@@ -72,8 +72,12 @@ def _endpoint(action: str, answer: Answer) -> Endpoint:
     async def call(request: Request) -> Response:
         fields = await _fields(request)
         message = received(request, action)
-        return json_response(await run_in_threadpool(answer, fields, message))
+        answered = await run_in_threadpool(answer, fields, message)
+        if request.method != "GET":
+            service_of(request).note_recorded()
+        return json_response(answered)
 
+    call.__doc__ = f"Answer MLflow's `{action}`."
     return call
 
 
@@ -166,6 +170,7 @@ def _add_models(tracking: Tracking, add: Callable[..., None]) -> None:
 
 
 async def _server_info(request: Request) -> Response:
+    """Return what the service supports of MLflow."""
     info: dict[str, Any] = {
         "store_type": "provml",
         "workspaces_enabled": False,
@@ -178,16 +183,20 @@ async def _server_info(request: Request) -> Response:
 
 def _proxy_routes(tracking: Tracking, prefix: str, service: Service) -> list[BaseRoute]:
     async def list_files(request: Request) -> Response:
+        """List uploaded files."""
         path = request.query_params.get("path", "")
         return json_response(await run_in_threadpool(artifacts.list_files, tracking, path))
 
     async def upload(request: Request) -> Response:
+        """Store a file by its content."""
         return json_response(await artifacts.upload(tracking, request))
 
     async def download(request: Request) -> Response:
+        """Return an uploaded file."""
         return await artifacts.download(tracking, request)
 
     async def refuse_multipart(request: Request) -> Response:
+        """Refuse an upload in parts."""
         raise Problem(501, "NOT_IMPLEMENTED", "Uploads in parts are not supported. Upload the file whole.")
 
     files = f"{prefix}{PROXY}/artifacts/{{path:path}}"
