@@ -148,6 +148,11 @@ class Guard:
             return "none"
         return "write" if access == "write" else "read"
 
+    @property
+    def form_token(self) -> str:
+        """What a form of our own pages has in it: a page of another origin cannot read it, so it cannot send it."""
+        return self._signature("form")
+
     def _signature(self, text: str) -> str:
         return hmac.new(self.tokens.write.encode(), text.encode(), hashlib.sha256).hexdigest()
 

@@ -65,6 +65,7 @@ def render(page: Page, links: Links, *, active: str = "", shared: Mapping[str, A
         "is_live": page.is_live,
         "value": lambda value, digits=4: value_html(value, links, digits),
         "can_write": False,
+        "form_token": "",
         "home": "",
         **(shared or {}),
         **page.context,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl
@@ -143,6 +144,9 @@ def _action(viewer: Viewer, action: Callable[..., str]) -> Endpoint:
         require(request, "write")
         body = (await read_body(request)).decode("utf-8", "replace")
         fields = QueryParams(parse_qsl(body, keep_blank_values=True))
+        expected = service_of(request).guard.form_token
+        if not hmac.compare_digest(fields.get("form_token", "").encode(), expected.encode()):
+            raise Problem(403, "InvalidFormToken", "The form is not from a page of this service. Load the page again.")
         address = await run_in_threadpool(action, viewer, fields, **request.path_params)
         return RedirectResponse(address, 303)
 
@@ -152,7 +156,12 @@ def _action(viewer: Viewer, action: Callable[..., str]) -> Endpoint:
 
 def _shared(request: Request) -> dict[str, Any]:
     service = service_of(request)
-    return {"can_write": request.state.access == "write", "home": str(service.home)}
+    can_write = request.state.access == "write"
+    return {
+        "can_write": can_write,
+        "form_token": service.guard.form_token if can_write else "",
+        "home": str(service.home),
+    }
 
 
 def html_response(request: Request, html: str, status: int = 200) -> Response:

@@ -39,6 +39,12 @@ PAGES = (
 )
 
 
+def form_token(client: TestClient) -> dict[str, str]:
+    """Return the field that proves that a form is from a page of the service."""
+    match = re.search(r'name="form_token" value="(\w+)"', client.get("/runs/monday").text)
+    return {"form_token": match[1]} if match else {}
+
+
 def client_of(home: Path, token: str = WRITE) -> Iterator[TestClient]:
     with (
         Service(ServiceSettings(home, tokens=Tokens(READ, WRITE))) as service,
@@ -304,7 +310,7 @@ def test_a_built_query_can_be_saved_as_a_question(tmp_path: Path):
     record_flowers(tmp_path / "home")
     for client in client_of(tmp_path / "home"):
         state = built(client, "learning_rate")
-        fields = {"state": state, "name": "my-rates", "summary": 'Which "rates"?'}
+        fields = {"state": state, "name": "my-rates", "summary": 'Which "rates"?', **form_token(client)}
         answer = client.post("/build", data=fields, follow_redirects=False)
         assert answer.headers["location"] == "/questions/my-rates"
         assert "3 rows" in Elements(client.get("/questions/my-rates").text).text
@@ -343,28 +349,28 @@ def test_validation_is_checked_in_the_background(flowers: TestClient):
 
 
 def test_tags_notes_and_names_are_edited_with_the_write_token(client: TestClient):
-    for fields in (
-        {"action": "tag", "text": "good, best"},
-        {"action": "note", "text": "use this"},
-        {"action": "rename", "text": "winner"},
-    ):
+    token = form_token(client)
+    for action, text in (("tag", "good, best"), ("note", "use this"), ("rename", "winner")):
+        fields = {"action": action, "text": text, **token}
         assert client.post("/runs/monday", data=fields, follow_redirects=False).status_code == 303
     text = " ".join(Elements(client.get("/runs/monday").text).text.split())
     assert all(word in text for word in ("good", "best", "use this", "winner"))
-    client.post("/runs/monday", data={"action": "untag", "text": "good"})
-    client.post("/runs/monday", data={"action": "remove-note", "text": "use this"})
+    client.post("/runs/monday", data={"action": "untag", "text": "good", **token})
+    client.post("/runs/monday", data={"action": "remove-note", "text": "use this", **token})
     text = " ".join(Elements(client.get("/runs/monday").text).text.split())
     assert "use this" not in text
     assert "best" in text
 
 
-def test_forms_need_the_write_token_and_the_own_origin(client: TestClient):
-    fields = {"action": "tag", "text": "x"}
+def test_forms_need_the_write_token_their_page_and_the_own_origin(client: TestClient):
+    fields = {"action": "tag", "text": "x", **form_token(client)}
     assert client.post("/runs/monday", data=fields, headers=bearer(READ)).status_code == 403
     assert client.post("/runs/monday", data=fields, headers={"Origin": "http://evil.example"}).status_code == 403
+    assert client.post("/runs/monday", data={"action": "tag", "text": "x"}).status_code == 403
     assert client.post("/runs/monday", json=fields).status_code == 415
-    assert client.post("/runs/monday", data={"action": "drop", "text": "x"}).status_code == 400
-    assert client.post("/runs/monday", data={"action": "note", "text": " "}).status_code == 400
+    assert client.post("/runs/monday", data={**fields, "action": "drop"}).status_code == 400
+    assert client.post("/runs/monday", data={**fields, "action": "note", "text": " "}).status_code == 400
+    assert "form_token" not in client.get("/runs/monday", headers=bearer(READ)).text
 
 
 def test_artifacts_are_downloads_never_pages(client: TestClient):
