@@ -14,8 +14,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from provml.journal import events
-from provml.recording.encoding import encode_parameters
 from provml.journal.run_files import RUN_ID
+from provml.recording.encoding import encode_parameters
 from provml.recording.kinds import kind_of
 from provml.recording.redaction import redact_text, redact_url
 
