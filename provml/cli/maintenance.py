@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 @format_option
 @home_option
 def verify(fmt: str, home: Path | None) -> None:
-    """Check journals, annotations and artifacts for damage, and the index against the journals.
+    """Check journals, annotations, artifacts and the index for damage.
 
-    Each problem is printed as file:line: reason. The exit code is 1 if there is a problem. A journal that was changed
-    after it was indexed disagrees with the index: `provml rebuild` makes the index follow it. To check the recorded
-    provenance against constraints, use `provml validate`.
+    Each problem is printed as file:line: reason. The exit code is 1 if there is a problem. The index is compared with
+    the journals: one that was changed after it was indexed disagrees, and `provml rebuild` makes the index follow it.
+    To check the recorded provenance against constraints, use `provml validate`.
     """
     from provml.answers import Answer
     from provml.journal.run_files import list_journals
