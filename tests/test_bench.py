@@ -64,3 +64,13 @@ def test_the_shipping_benchmark_prints_all_settings_and_the_delay():
     for setting in "ABCDEF":
         assert f"provml {setting}: queue" in output
     assert "weak scaling" in output
+
+
+def test_the_service_benchmark_prints_answers_per_cpu_second_and_holds():
+    output = run_benchmark("serve.py", "--runs", "5", "--seconds", "0.5", "--without-mlflow")
+    for text in ("provml search", "provml query", "per CPU s"):
+        assert text in output
+    holding = run_benchmark(
+        "serve.py", "--hold", "--runs", "5", "--seconds", "1.5", "--readers", "5", "--recorders", "2"
+    )
+    assert "answers by status {200:" in holding
