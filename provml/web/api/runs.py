@@ -13,8 +13,8 @@ from starlette.routing import BaseRoute
 from provml import __version__
 from provml.answers import Answer
 from provml.errors import InvalidAnnotation
+from provml.journal.run_files import RUN_ID
 from provml.mapping.iris import run_iri
-from provml.recording.inherit import RUN_ID
 from provml.store import RunInfo, Store
 from provml.store.run_tables import RunTables
 from provml.web.api.tables import PAGE_QUERY, TABLE, check_parameters, integer, invalid, respond, respond_table, to_json
