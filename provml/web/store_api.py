@@ -71,6 +71,7 @@ async def annotate(request: Request) -> Response:
 
         await run_in_threadpool(add)
         service_of(request).wake()
+        service_of(request).announce_change()
     return json_response(await run_in_threadpool(store.annotations, info.id), headers=NO_CACHE)
 
 

@@ -67,7 +67,7 @@ def test_bytes_are_appended_at_the_length_of_the_copy(client: TestClient, copy: 
     head = client.head(TARGET)
     assert (head.status_code, int(head.headers["upload-offset"])) == (200, copy.stat().st_size)
     assert head.headers["journal-id"] == wire.first_line_id(copy)
-    run = client.get("/api/v1/runs/r").json()
+    run = client.get("/api/v1/store/runs").json()[0]
     assert (run["name"], run["status"]) == ("flowers", "FINISHED")
 
 
@@ -166,10 +166,10 @@ def test_a_part_of_a_line_that_a_killed_service_left_is_replaced(client: TestCli
 def test_the_sign_of_life_is_that_of_the_writer(client: TestClient, copy: Path):
     patch(client, 0, HEADER, Writer_Idle="3600")
     assert time.time() - copy.stat().st_mtime == pytest.approx(3600, abs=60)
-    assert client.get("/api/v1/runs/r").json()["status"] == "LOST"
+    assert client.get("/api/v1/store/runs").json()[0]["status"] == "LOST"
     assert patch(client, len(HEADER), b"").status_code == 204  # a heartbeat
     assert time.time() - copy.stat().st_mtime < 60
-    assert client.get("/api/v1/runs/r").json()["status"] == "RUNNING"
+    assert client.get("/api/v1/store/runs").json()[0]["status"] == "RUNNING"
 
 
 def test_annotations_are_received_in_the_same_way(client: TestClient, service: Service):
@@ -182,7 +182,7 @@ def test_annotations_are_received_in_the_same_way(client: TestClient, service: S
     assert patch(client, 0, lines[1], target).status_code == 422
     assert patch(client, 0, lines[0] + HEADER, target).status_code == 422
     assert patch(client, 0, b"".join(lines), target).status_code == 201
-    assert client.get("/api/v1/runs/r").json()["tags"] == ["good"]
+    assert client.get("/api/v1/store/runs").json()[0]["tags"] == ["good"]
 
 
 def test_a_disk_without_space_takes_nothing(tmp_path: Path):
