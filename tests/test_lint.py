@@ -127,7 +127,7 @@ THIRD_PARTY = {
     "lightgbm": {"capture"},
     "lightning": {"capture"},
     "matplotlib": {"answers", "cli", "store"},
-    "msgspec": {"catalog", "cli", "compat", "journal", "mapping", "recording", "store", "web", "workflow"},
+    "msgspec": {"catalog", "cli", "compat", "exchange", "journal", "mapping", "recording", "store", "web", "workflow"},
     "numpy": {"demo"},
     "owlready2": {"validation"},
     "pandas": {"answers"},

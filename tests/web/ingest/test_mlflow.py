@@ -219,8 +219,8 @@ def test_everything_is_there_after_a_restart(service: Service, client: TestClien
     later = Tracking(service.home)
     assert run_answer(later.run(run.id)) == run.get()
     assert len(later.history({"run_id": run.id, "metric_key": "loss"})["metrics"]) == 5
-    found = later.search_runs({"experiment_ids": ["0"], "filter": "metrics.loss < 0.5"})
-    assert [item["info"]["run_name"] for item in found["runs"]] == ["before"]
+    answer = later.search_runs({"experiment_ids": ["0"], "filter": "metrics.loss < 0.5"})
+    assert [item["info"]["run_name"] for item in answer["runs"]] == ["before"]
 
 
 def test_pages(client: TestClient) -> None:
