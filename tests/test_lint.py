@@ -132,7 +132,10 @@ THIRD_PARTY = {
     "matplotlib": {"answers", "cli", "store"},
     "mcp": {"assistants", "web"},
     "mcp_types": {"assistants"},
-    "msgspec": {"catalog", "cli", "compat", "journal", "mapping", "recording", "remote", "store", "web", "workflow"},
+    "msgspec": {
+        *("catalog", "cli", "compat", "exchange", "journal", "mapping", "recording", "remote", "store", "web"),
+        "workflow",
+    },
     "numpy": {"demo"},
     "owlready2": {"validation"},
     "pandas": {"answers"},

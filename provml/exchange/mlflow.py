@@ -350,13 +350,16 @@ class _RunEvents:
         own, sections = self._assign()
         kind = self._kind(sections)
         shift = 1 if min(sections, default=1) == 0 else 0
-        last_step = max(sections, default=0)
+        steps = sorted(sections)
         rates: dict[str, float] = {}
-        rate_keys = {key for values in sections.values() for key, _ in values if RATE.fullmatch(key)}
+        rate_keys = set(filter(RATE.fullmatch, self.run.metrics)) if any(steps) else set()
         previous, has_validation = self.started, False
-        for step, values in sorted(sections.items()):
-            is_done = step < last_step or self.run.has_ended
-            if not is_done and not rate_keys <= {key for key, _ in values}:
+        for number, step in enumerate(steps, 1):
+            values = sections[step]
+            is_followed = number < len(steps) or self.run.has_ended
+            # other measures of a step may come after the first ones of the next step
+            is_done = number + 1 < len(steps) or self.run.has_ended
+            if not is_followed and not rate_keys <= {key for key, _ in values}:
                 break  # the section began with a rate that is not known yet
             if not self.run.is_settled(step, self.now):
                 break
@@ -376,13 +379,14 @@ class _RunEvents:
                     yield events.Begin(VALIDATION, VALIDATION, self.started, VALIDATION)
                 has_validation = True
                 paired = f"{VALIDATION}/{index}"
-                yield events.Begin(paired, kind, min(times), index=index, parent=location)
+                start = min(metric.timestamp for _, metric in validation) / 1000
+                yield events.Begin(paired, kind, start, index=index, parent=location)
                 yield from self._values(paired, validation)
             if is_done:
                 if validation:
-                    yield events.Done(paired, end, max(end - min(times), 0.0))
+                    yield events.Done(paired, end, max(end - start, 0.0))
                 yield events.Done(location, end, max(end - begin, 0.0))
-            previous = max(end, previous)
+            previous = max(min(times), previous)
         yield from self._values(TRAINING, own)
         if has_validation and self.run.has_ended:
             yield events.Done(VALIDATION, self.ended, max(self.ended - self.started, 0.0))

@@ -155,8 +155,8 @@ class Store:
 
         `on_progress` is called with the number of events of each chunk.
         """
-        self._check_open()
-        with self._lock:
+        with self._lock:  # another thread may just replace the index
+            self._check_open()
             return self._sync_index(on_progress)
 
     def _sync_index(self, on_progress: Callable[[int], None] | None) -> int:

@@ -34,6 +34,7 @@ class ServiceRoute(Route):
         self.max_body: int | None = options["max_body"]
         self.content_types: tuple[str, ...] = options["content_types"]
         self.merge_slashes: bool = options["merge_slashes"]
+        self.open_on_further_ports: bool = options["open_on_further_ports"]
         self.error_format: ErrorFormat = options["error_format"] or Problem.response
         self.function = endpoint
         self.operation: Mapping[str, Any] | None = options["operation"]
@@ -66,6 +67,8 @@ class ServiceRoute(Route):
     def _check(self, request: Request) -> None:
         service = service_of(request)
         request.state.access = service.guard.access(request)
+        if self.open_on_further_ports and service.guard.is_on_further_port(request):
+            request.state.access = "write"
         request.state.route = self
         service.guard.require(request.state.access, self.access)
         if request.method not in _BODY_METHODS:
@@ -92,14 +95,16 @@ def route(
     max_body: int | None = None,
     content_types: Iterable[str] = (),
     merge_slashes: bool = False,
+    open_on_further_ports: bool = False,
     error_format: ErrorFormat | None = None,
     operation: Mapping[str, Any] | None = None,
 ) -> ServiceRoute:
     """Return a route. `access` is the token that every method needs; `require` asks for more in an endpoint.
 
     `max_body` limits a body in bytes (by default that of JSON), also after inflating; `content_types` are the types
-    that a body may have. `merge_slashes` also takes paths with repeated slashes. `error_format` turns problems into the
-    errors of another protocol. `operation` is the OpenAPI description of the endpoint; None keeps it out.
+    that a body may have. `merge_slashes` also takes paths with repeated slashes. With `open_on_further_ports`, programs
+    of this machine need no token on the ports of `--also-listen`. `error_format` turns problems into the errors of
+    another protocol. `operation` is the OpenAPI description of the endpoint; None keeps it out.
     """
     return ServiceRoute(
         path,
@@ -109,6 +114,7 @@ def route(
         max_body=max_body,
         content_types=tuple(content_types),
         merge_slashes=merge_slashes,
+        open_on_further_ports=open_on_further_ports,
         error_format=error_format,
         operation=operation,
     )

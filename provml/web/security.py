@@ -21,7 +21,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from provml.web.problems import Problem
-from provml.web.settings import LOCAL_NAMES, Access, ServiceSettings, Tokens, is_wildcard
+from provml.web.settings import LOCAL_NAMES, Access, ServiceSettings, Tokens, is_loopback, is_wildcard
 
 LEVELS: dict[Access, int] = {"none": 0, "read": 1, "write": 2}
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -86,6 +86,12 @@ class Guard:
         if token:
             return self._limit(self._access_of_token(token))
         return self._limit(self._access_of_cookie(connection.cookies.get(self.cookie_name, "")))
+
+    def is_on_further_port(self, connection: HTTPConnection) -> bool:
+        """True if a program of this machine writes to a port of `--also-listen`: some clients cannot have a token."""
+        server, client = connection.scope.get("server"), connection.client
+        is_open = server is not None and server[1] in self.settings.also_listen and not self.settings.read_only
+        return is_open and client is not None and is_loopback(client.host)
 
     def require(self, access: Access, needed: Access) -> None:
         """Raise a problem if a request may not do what it needs to."""

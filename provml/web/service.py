@@ -23,6 +23,9 @@ from provml.web.snapshots import Snapshots
 
 logger = logging.getLogger("provml.web")
 
+RECORDED_SECONDS = 0.1
+"""What a client recorded here is indexed for the next question, unless that was done this short a time ago."""
+
 VIEW_SECONDS = 0.25
 """Age up to which answers are not made again."""
 MAX_VIEW_SECONDS = 5.0
@@ -187,7 +190,8 @@ class Service:
         return self.view.position
 
     async def _fresh(self, max_age: float) -> str:
-        if time.monotonic() - self._synced > max_age or self._recorded >= self._synced:
+        age = time.monotonic() - self._synced
+        if age > max_age or (self._recorded >= self._synced and age > RECORDED_SECONDS):
             start = time.monotonic()
             async with self._sync_lock:
                 if self._synced < start:  # else another request has waited for the same

@@ -27,7 +27,7 @@ from provml.compat.dfa_lib_python.messages import (
 from provml.journal import events
 from provml.recording.event_list import EventListRun
 from provml.recording.redaction import is_secret, mask
-from provml.web.ingest.endpoint import add_ingest, keep, read_request, require_write
+from provml.web.ingest.endpoint import add_ingest, keep, read_request
 from provml.web.ingest.received import Received
 from provml.web.ingest.translation import SILENCE_SECONDS, Ingest, TranslatedRun
 from provml.web.routing import JSON, Endpoint, json_response, route
@@ -203,8 +203,7 @@ def routes(service: Service) -> list[BaseRoute]:
 
     def endpoint(action: str) -> Endpoint:
         async def receive_message(request: Request) -> Response:
-            """Take a message of a DfAnalyzer client; needs the write token, except on a port of `--also-listen`."""
-            require_write(request)
+            """Take a message of a DfAnalyzer client; no token is needed on a port of `--also-listen`."""
             message = await read_request(request, action)
             key = source_key(message.body)
             if key:
@@ -219,9 +218,10 @@ def routes(service: Service) -> list[BaseRoute]:
             f"/pde/{action}/json",
             endpoint(action),
             methods=["POST"],
-            access="none",
+            access="write",
             content_types=[JSON],
             merge_slashes=True,
+            open_on_further_ports=True,
         )
         for action in (DATAFLOW, TASK)
     ]

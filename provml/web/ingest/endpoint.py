@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from typing import Any
 
@@ -13,11 +12,8 @@ from starlette.requests import Request
 from provml.web.ingest.received import Received
 from provml.web.ingest.translation import Ingest
 from provml.web.problems import Problem
-from provml.web.routing import read_body, require, service_of
+from provml.web.routing import read_body, service_of
 from provml.web.service import Service
-from provml.web.settings import is_loopback
-
-logger = logging.getLogger("provml.web")
 
 TURN_SECONDS = 0.25
 """Time between two looks for runs that are due to be translated."""
@@ -70,22 +66,3 @@ async def keep(service: Service, ingest: Ingest[Any], source: str, request: Rece
         detail = f"The request could not be kept ({error.strerror or error}). Free some space, then send it again."
         raise Problem(507, "NotKept", detail, headers={"Retry-After": "10"}) from error
     service.note_recorded()
-
-
-def require_write(request: Request) -> None:
-    """Raise a problem unless a request may write.
-
-    On the further ports of a service its user lets clients of other systems write without a token, if they are on this
-    machine: such clients cannot be given one.
-    """
-    service = service_of(request)
-    server, client = request.scope.get("server"), request.client
-    is_open_port = server is not None and server[1] in service.settings.also_listen
-    is_local = client is not None and is_loopback(client.host)
-    if is_open_port and is_local and not service.settings.read_only:
-        return
-    try:
-        require(request, "write")
-    except Problem as problem:
-        logger.warning("refused %s %s: %s", request.method, request.scope["route_path"], problem.detail)
-        raise

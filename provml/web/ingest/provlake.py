@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from provml.exchange.provlake import WRITER, ProvLakeRun, execution_of, workflow_of
-from provml.web.ingest.endpoint import add_ingest, keep, read_request, require_write
+from provml.web.ingest.endpoint import add_ingest, keep, read_request
 from provml.web.ingest.received import Received
 from provml.web.ingest.translation import SILENCE_SECONDS, Ingest, TranslatedRun
 from provml.web.routing import JSON, json_response, route
@@ -75,8 +75,7 @@ def routes(service: Service) -> list[BaseRoute]:
     add_ingest(service, ingest)
 
     async def receive_retrospective(request: Request) -> Response:
-        """Take messages of a ProvLake client; needs the write token, except on a port of `--also-listen`."""
-        require_write(request)
+        """Take messages of a ProvLake client; no token is needed on a port of `--also-listen`."""
         message = await read_request(request, RETROSPECTIVE)
         by_workflow: dict[str, list[dict[str, Any]]] = {}
         for item in messages_of(message.body):
@@ -89,15 +88,21 @@ def routes(service: Service) -> list[BaseRoute]:
         return json_response({"error": []})
 
     async def receive_prospective(request: Request) -> Response:
-        """Take the plan of a ProvLake workflow; needs the write token, except on a port of `--also-listen`."""
-        require_write(request)
+        """Take the plan of a ProvLake workflow; no token is needed on a port of `--also-listen`."""
         message = await read_request(request, PROSPECTIVE)
         name = workflow_of(message.body) if isinstance(message.body, dict) else ""
         await keep(service, ingest, name, message)
         return json_response({})
 
     return [
-        route(f"{mount}/{kind}-provenance", endpoint, methods=methods, access="none", content_types=[JSON])
+        route(
+            f"{mount}/{kind}-provenance",
+            endpoint,
+            methods=methods,
+            access="write",
+            content_types=[JSON],
+            open_on_further_ports=True,
+        )
         for mount in MOUNTS
         for kind, endpoint, methods in (
             (RETROSPECTIVE, receive_retrospective, ["POST"]),

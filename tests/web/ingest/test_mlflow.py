@@ -173,6 +173,24 @@ def test_a_learning_rate_that_changes_is_an_adaptation(client: TestClient, servi
     assert [(event.location, event.values) for event in adapted] == [("training/3", {"learning_rate": 0.05})]
 
 
+def test_a_live_run_is_only_appended_to(client: TestClient, service: Service) -> None:
+    """Measures of a step that come one by one, the learning rate last, and one that is logged once at the end."""
+    run = RawClient(client).create_run()
+    run.post("log-parameter", key="epochs", value="4")
+    lines: list[bytes] = []
+    for step in range(4):
+        for key, value in (("loss", 1.0 / (step + 1)), ("val_loss", 1.5), ("lr", 0.1 if step < 2 else 0.05)):
+            run.post("log-metric", key=key, value=value, timestamp=1700000000000 + 10 * step + len(key), step=step)
+            service.sync()
+            (path,) = service.home.glob("runs/*/*.jsonl")
+            assert path.read_bytes().splitlines()[: len(lines)] == lines
+            lines = path.read_bytes().splitlines()
+    run.post("log-metric", key="test_accuracy", value=0.5, timestamp=1700000001000, step=0)
+    run.finish()
+    service.sync()
+    assert path.read_bytes().splitlines()[: len(lines)] == lines
+
+
 def test_a_model_that_is_never_complete_is_not_produced(client: TestClient, service: Service) -> None:
     run = RawClient(client).create_run()
     body = {"experiment_id": "0", "name": "half", "source_run_id": run.id}
@@ -219,8 +237,8 @@ def test_everything_is_there_after_a_restart(service: Service, client: TestClien
     later = Tracking(service.home)
     assert run_answer(later.run(run.id)) == run.get()
     assert len(later.history({"run_id": run.id, "metric_key": "loss"})["metrics"]) == 5
-    found = later.search_runs({"experiment_ids": ["0"], "filter": "metrics.loss < 0.5"})
-    assert [item["info"]["run_name"] for item in found["runs"]] == ["before"]
+    answer = later.search_runs({"experiment_ids": ["0"], "filter": "metrics.loss < 0.5"})
+    assert [item["info"]["run_name"] for item in answer["runs"]] == ["before"]
 
 
 def test_pages(client: TestClient) -> None:

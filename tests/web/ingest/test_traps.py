@@ -57,8 +57,8 @@ def test_1_a_double_slash_is_a_slash(client: TestClient, service: Service) -> No
 def test_2_what_can_be_kept_is_answered_with_2xx(client: TestClient, service: Service, path: str, body: bytes) -> None:
     answer = client.post(path, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 200
-    kept = [line for file in service.home.glob("received/*/*.jsonl") for line in file.read_text().splitlines()]
-    assert len(kept) == 1
+    lines = [line for file in service.home.glob("received/*/*.jsonl") for line in file.read_text().splitlines()]
+    assert len(lines) == 1
     assert client.get("/api/v1/runs").status_code == 200
 
 

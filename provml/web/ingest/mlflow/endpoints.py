@@ -210,6 +210,7 @@ def _proxy_routes(tracking: Tracking, prefix: str, service: Service) -> list[Bas
             refuse_multipart,
             methods=["POST"],
             access="write",
+            content_types=[JSON],
             error_format=error_response,
         ),
     ]

@@ -158,8 +158,8 @@ class Tracking:
 
     def write(self, source: str, action: str, body: Fields, request: Received) -> None:
         """Keep a request about a source and take it in."""
-        kept = msgspec.structs.replace(request, action=action, body=body)
-        self.ingest.receive(source, kept)
+        message = msgspec.structs.replace(request, action=action, body=body)
+        self.ingest.receive(source, message)
         if source != EXPERIMENTS:
             with self._lock:
                 self._register(self.ingest.source(source).state.run)
@@ -224,8 +224,8 @@ class Tracking:
         experiment = self.experiment(str(fields.get("experiment_id") or DEFAULT_ID))
         fields = {**fields, "experiment_id": experiment["experiment_id"]}
         with self._lock:
-            kept = redact_json(fields)
-            twins = [run for run in self.runs.values() if run.created == kept]
+            redacted = redact_json(fields)
+            twins = [run for run in self.runs.values() if run.created == redacted]
             for run in twins:
                 is_recent = request.time - run.last_time < RETRY_SECONDS
                 is_child = "mlflow.parentRunId" in run.first_tags  # the trials of a search are created alike
