@@ -57,3 +57,13 @@ def test_the_batch_benchmark_compares_both_designs():
     for case in ("loop", "single"):
         for design in ("buffer", "line"):
             assert f"{case:<12}{design}" in output
+
+
+def test_the_service_benchmark_prints_answers_per_cpu_second_and_holds():
+    output = run_benchmark("serve.py", "--runs", "5", "--seconds", "0.5", "--without-mlflow")
+    for text in ("provml search", "provml query", "per CPU s"):
+        assert text in output
+    holding = run_benchmark(
+        "serve.py", "--hold", "--runs", "5", "--seconds", "1.5", "--readers", "5", "--recorders", "2"
+    )
+    assert "answers by status {200:" in holding

@@ -135,7 +135,11 @@ class Answer:
     # ---- for people
 
     def __str__(self) -> str:
-        return table.text_table(self.columns, self.rows)
+        return self.to_text()
+
+    def to_text(self, width: int | None = None) -> str:
+        """Return the rows as a table for people, at most `width` columns wide."""
+        return table.text_table(self.columns, self.rows, width=width)
 
     def __repr__(self) -> str:
         text = table.text_table(self.columns, self.rows[:MAX_SHOWN_ROWS], max(len(self.rows) - MAX_SHOWN_ROWS, 0))

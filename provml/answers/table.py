@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any
 
 from provml.errors import plural
@@ -14,6 +16,12 @@ from provml.rdf.namespaces import MLS, NODES, OWL, PROV, PROVLAKE, PROVML, RDF, 
 
 MAX_CELL_WIDTH = 100
 """Characters that a cell of a table shows; JSON and CSV have all."""
+MAX_WRAPPED_LENGTH = 400
+"""Characters that a cell shows in several lines."""
+GENERATED_TIME = re.compile(r"(?<=^run/)\d{8}-\d{6}-(?=[0-9a-f]{6}(/|$))")
+"""The time in the id of a run, which a narrow table leaves out. Commands find a run by the rest of its id, too."""
+MIN_CELL_WIDTH = 12
+"""The least width to which a column of texts is narrowed."""
 
 SHORT_NAMESPACES = {
     NODES: "",
@@ -41,20 +49,92 @@ NOTEBOOK_STYLE = (
 Row = tuple[Any, ...]
 
 
-def text_table(columns: Sequence[str], rows: Sequence[Row], more: int = 0) -> str:
-    """Return rows as a text table; `more` is the number of rows that are not in it."""
-    cells = [[single_line(name) for name in columns], *([format_cell(value) for value in row] for row in rows)]
-    widths = [max(display_width(row[index]) for row in cells) for index in range(len(columns))]
-    numeric = [is_numeric([row[index] for row in rows]) for index in range(len(widths))]
-    lines = [
-        "  ".join(
-            " " * (width - display_width(text)) + text if is_number else text + " " * (width - display_width(text))
-            for text, width, is_number in zip(row, widths, numeric, strict=True)
-        ).rstrip()
-        for row in cells
+def text_table(columns: Sequence[str], rows: Sequence[Row], more: int = 0, width: int | None = None) -> str:
+    """Return rows as a text table; `more` is the number of rows that are not in it.
+
+    A table that is wider than `width` has its texts wrapped. If that is not enough, each row is a list of its values.
+    """
+    limit = MAX_CELL_WIDTH if width is None else MAX_WRAPPED_LENGTH
+    head, *body = [
+        [single_line(name) for name in columns],
+        *([format_cell(value, limit) for value in row] for row in rows),
     ]
-    lines.insert(1, "  ".join("─" * width for width in widths))
+    natural = _widths(head, body)
+    if width is not None and _total(natural) > width:
+        body = [[GENERATED_TIME.sub("", text) if text.startswith("run/") else text for text in row] for row in body]
+        natural = _widths(head, body)
+    numeric = [is_numeric([row[index] for row in rows]) for index in range(len(natural))]
+    widths = natural if width is None else _fit(natural, numeric, width)
+    if widths is None:
+        lines = _records(head, body, width or 0)
+    else:
+        lines = [*_table_lines(head, widths, numeric), "  ".join("─" * size for size in widths)]
+        lines += [line for row in body for line in _table_lines(row, widths, numeric)]
     return "\n".join([*lines, _more(more)] if more else lines)
+
+
+def _widths(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[int]:
+    return [max(display_width(row[index]) for row in (head, *body)) for index in range(len(head))]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _fit(natural: Sequence[int], numeric: Sequence[bool], width: int) -> list[int] | None:
+    """Return widths of columns that fit, where only texts are narrowed; None if they would be too narrow to read."""
+    cap = max(natural, default=0)
+    while True:
+        widths = [size if is_number else min(size, cap) for size, is_number in zip(natural, numeric, strict=True)]
+        if _total(widths) <= width:
+            return widths
+        cap -= 1
+        if cap < MIN_CELL_WIDTH:
+            return None
+
+
+def _table_lines(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> list[str]:
+    """Return the lines of one row; a text that is wider than its column goes on in the next line."""
+    cells = [wrap_text(text, width) for text, width in zip(row, widths, strict=True)]
+    lines = []
+    for parts in zip_longest(*cells, fillvalue=""):
+        padding = [" " * (width - display_width(text)) for text, width in zip(parts, widths, strict=True)]
+        padded = (
+            space + text if is_number else text + space
+            for text, space, is_number in zip(parts, padding, numeric, strict=True)
+        )
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def _records(head: Sequence[str], body: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Return each row as lines of names and values, without empty values, with an empty line between the rows."""
+    indent = max(map(display_width, head))
+    room = max(width - indent - 2, MIN_CELL_WIDTH)
+    lines: list[str] = []
+    for row in body:
+        lines += [""] if lines else []
+        for name, text in zip(head, row, strict=True):
+            label = name + " " * (indent - display_width(name))
+            for part in wrap_text(text, room) if text else ():
+                lines.append(f"{label}  {part}".rstrip())
+                label = " " * indent
+    return lines
+
+
+def wrap_text(text: str, width: int) -> list[str]:
+    """Return a text as lines, broken after spaces, commas, slashes and underscores, else anywhere."""
+    if display_width(text) <= width:
+        return [text]
+    lines = [""]
+    for word in re.split(r"(?<=[\s,/_])", text):
+        if display_width(lines[-1] + word.rstrip()) > width and lines[-1]:
+            lines.append("")
+        for character in word:
+            if display_width(lines[-1] + character) > width and not character.isspace():
+                lines.append("")
+            lines[-1] += character
+    return [line.rstrip() for line in lines]
 
 
 def html_table(columns: Sequence[str], rows: Sequence[Row], more: int = 0) -> str:
@@ -86,8 +166,8 @@ def _more(count: int) -> str:
     return f"… {plural(count, 'more row')}"
 
 
-def format_cell(value: Any) -> str:
-    """Return a value as the text of a cell."""
+def format_cell(value: Any, limit: int = MAX_CELL_WIDTH) -> str:
+    """Return a value as the text of a cell, of at most `limit` characters."""
     if value is None:
         return ""
     if isinstance(value, (float, Decimal)):
@@ -98,7 +178,7 @@ def format_cell(value: Any) -> str:
     if isinstance(value, datetime) and value.tzinfo is not None:
         return f"{value.astimezone():%Y-%m-%d %H:%M:%S}"
     text = single_line(_abbreviate(value) if isinstance(value, IRI) else str(value))
-    return text if len(text) <= MAX_CELL_WIDTH else text[: MAX_CELL_WIDTH - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _abbreviate(iri: IRI) -> str:

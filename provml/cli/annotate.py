@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from provml.cli.options import Command, home_option, require_home, run_argument
+from provml.cli.terminal import echo_message
 
 
 def by_option(command: Command) -> Command:
@@ -94,7 +95,7 @@ def rename(run: str, name: str, *, by: str, home: Path | None) -> None:
     click.echo(f"Run {run_id} is now named {names[run_id]}")
     others = [other for other, other_name in names.items() if other != run_id and other_name == names[run_id]]
     if others:
-        click.echo(f"provml: {others[0]} has the same name. Use the ids of these runs, or another name.", err=True)
+        echo_message(f"{others[0]} has the same name. Use the ids of these runs, or another name.")
 
 
 COMMANDS = (tag, note, rename)

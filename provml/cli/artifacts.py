@@ -10,6 +10,7 @@ import click
 from provml.answers.humanize import format_size
 from provml.cli.options import complete_run, format_option, home_option, open_store, print_answer, run_argument
 from provml.cli.output import atomic_write
+from provml.cli.terminal import GENERATED_ID, terminal_width
 
 
 @click.command()
@@ -33,7 +34,7 @@ def artifacts(run: str | None, fmt: str, home: Path | None) -> None:
         return
     rows_by_column = {
         "artifact": [a.name for a in stored],
-        "run": [a.run for a in stored],
+        "run": [GENERATED_ID.sub("", a.run) if terminal_width() else a.run for a in stored],
         "size": [format_size(a.size) for a in stored],
         "type": ["folder" if a.is_folder else a.media_type for a in stored],
         "sha256": [a.sha256[:12] for a in stored],

@@ -12,6 +12,7 @@ import click
 
 from provml.cli.options import complete_run, home_option, open_store
 from provml.cli.output import DEFAULT_TIMEOUT_SECONDS, limit_options, output_options, print_note, write_answer
+from provml.cli.terminal import echo_message
 from provml.errors import PlotError
 from provml.paths import default_home
 
@@ -31,7 +32,7 @@ class Questions(click.Group):
             home = ctx.params.get("home") or ctx.meta.get("provml.home") or default_home()
             catalog = ctx.meta["provml.catalog"] = Catalog(user_folders(Path(home)))
             for error in catalog.errors.values() if not ctx.resilient_parsing else ():
-                click.echo(f"provml: skipped a question file: {error}", err=True)
+                echo_message(f"skipped a question file: {error}")
         return catalog
 
     def list_commands(self, ctx: click.Context) -> list[str]:

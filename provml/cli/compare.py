@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from provml.cli.options import format_option, home_option, open_store, print_answer, run_argument
+from provml.cli.terminal import terminal_width
 
 
 @click.command()
@@ -25,7 +26,6 @@ def compare(run: tuple[str, ...], fmt: str, home: Path | None) -> None:
     run id, a unique prefix or suffix of it, the name of one run, or `latest`.
     """
     from provml.cli.run_comparison import format_comparison
-    from provml.cli.run_table import terminal_width
 
     with open_store(home) as store:
         comparison = store.compare(*run)

@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from provml.cli.terminal import echo_message
 from provml.errors import ProvmlError
 
 
@@ -23,7 +24,7 @@ class CommandGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ProvmlError as error:
-            click.echo(f"provml: {error}", err=True)
+            echo_message(str(error))
             ctx.exit(error.exit_code)
         except RuntimeError as error:
             from provml.store.backend import damage_reason, is_damaged
@@ -38,5 +39,5 @@ class CommandGroup(click.Group):
                 raise
             file = f"{error.filename}: " if error.filename else ""
             reason = (error.strerror or str(error)).lower()
-            click.echo(f"provml: {file}{reason}. Check the path and its permissions.", err=True)
+            echo_message(f"{file}{reason}. Check the path and its permissions.")
             ctx.exit(2)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provml.cli.options import format_option, home_option, require_home, run_argument
+from provml.cli.terminal import echo_message, terminal_width, wrap_line
 
 if TYPE_CHECKING:
     from provml.cli.event_lines import EventFormatter
@@ -86,7 +87,9 @@ class Log:
                 if self._day and day != self._day:
                     click.echo(click.style(day, dim=True))
                 self._day = day
-                line = f"{click.style(f'{when:%H:%M:%S}', dim=True)}  {line}"
+                time_of_day = f"{when:%H:%M:%S}"
+                line = wrap_line(f"{time_of_day}  {line}", terminal_width(), len(time_of_day) + 2)
+                line = line.replace(time_of_day, click.style(time_of_day, dim=True), 1)
             click.echo(line)
         self._print_problems()
 
@@ -95,7 +98,7 @@ class Log:
             reported = self._reported_problems.get(journal.path, 0)
             for number, reason in journal.problems[reported:]:
                 place = f"{journal.path}:{number}: skipped a corrupted line" if number else f"{journal.path}: skipped"
-                click.echo(f"provml: {place}: {reason}", err=True)
+                echo_message(f"{place}: {reason}")
             self._reported_problems[journal.path] = len(journal.problems)
 
     def show_hint(self, text: str) -> None:

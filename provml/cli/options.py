@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from provml.cli.terminal import echo_message, terminal_width
 from provml.errors import IndexDamaged, MissingDependency, plural
 from provml.paths import default_home
 
@@ -87,7 +88,7 @@ def open_store(home: Path | None) -> Iterator[Store]:
         problems = store.problems
         if problems:
             lines = plural(len(problems), "journal line")
-            click.echo(f"provml: {lines} could not be indexed. Run `provml verify` for details.", err=True)
+            echo_message(f"{lines} could not be indexed. Run `provml verify` for details.")
         yield store
 
 
@@ -127,4 +128,4 @@ def print_answer(answer: Answer, fmt: str, empty: str = "") -> None:
     elif empty and not answer.rows:
         click.echo(empty)
     else:
-        click.echo(str(answer))
+        click.echo(answer.to_text(terminal_width()))

@@ -13,6 +13,7 @@ import click
 
 from provml import paths
 from provml.cli.options import Command
+from provml.cli.terminal import echo_message, terminal_width
 from provml.errors import plural
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def write_answer(answer: Answer | bool, fmt: str | None, output: Path | None = N
         content = render_chart(answer, to_file).encode()
     else:
         fmt = fmt or FORMAT_BY_EXTENSION.get(extension, "table")
-        content = format_answer(answer, fmt).encode()
+        content = format_answer(answer, fmt, None if to_file else terminal_width()).encode()
     if output is not None and to_file:
         with atomic_write(output) as file:
             file.write(content)
@@ -96,7 +97,7 @@ def write_answer(answer: Answer | bool, fmt: str | None, output: Path | None = N
 def print_note(note: str) -> None:
     """Print the note of an answer, if it has one."""
     if note:
-        click.echo(f"provml: {note}", err=True)
+        echo_message(note)
 
 
 def stream_format(fmt: str | None, output: Path | None, plot: bool) -> str | None:
@@ -145,8 +146,8 @@ def _describe(answer: Answer | bool, extension: str) -> str:
     return "the answer" if isinstance(answer, bool) else plural(len(answer), "row")
 
 
-def format_answer(answer: Answer | bool, fmt: str) -> str:
-    """Return an answer as text in a format, with a final newline."""
+def format_answer(answer: Answer | bool, fmt: str, width: int | None = None) -> str:
+    """Return an answer as text in a format, with a final newline; a table fits the width."""
     from provml.answers.formats import boolean_as_sparql
 
     kind, _, sparql = fmt.partition("-")
@@ -162,7 +163,7 @@ def format_answer(answer: Answer | bool, fmt: str) -> str:
         return answer.to_json() + "\n"
     if kind in ("csv", "tsv"):
         return answer.to_csv() if kind == "csv" else answer.to_tsv()
-    return f"{answer}\n" if answer.rows else "No rows.\n"
+    return f"{answer.to_text(width)}\n" if answer.rows else "No rows.\n"
 
 
 def render_chart(answer: Answer, to_file: bool = False) -> str:

@@ -14,6 +14,7 @@ import click
 
 from provml.cli.options import Command, complete_run, home_option, open_store, run_argument
 from provml.cli.output import MAX_CHART_COLUMNS, atomic_write, can_encode
+from provml.cli.terminal import echo_message
 from provml.errors import plural
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def plot(run: tuple[str, ...], measures: tuple[str, ...], output: Path | None, h
         click.echo(f"Wrote the curves of {plural(len(infos), 'run')} to {output}", err=True)
     if others:
         listed = ", ".join(others[:8]) + (", …" if len(others) > 8 else "")
-        click.echo(f"provml: other measures: {listed}. Draw them with --measure.", err=True)
+        echo_message(f"other measures: {listed}. Draw them with --measure.")
 
 
 def _terminal_charts(panels: Sequence[Curves], *, plain: bool) -> str:

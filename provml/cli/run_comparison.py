@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from provml.answers import format_cell
+from provml.answers import format_cell, single_line
 from provml.cli.run_table import GAP, Column, cut, lines_of, wrap
+from provml.cli.terminal import GENERATED_ID
 from provml.store.compare import LINEAGE, RunComparison
 
 MIN_CELL_WIDTH = 8
@@ -36,17 +37,26 @@ def _differences(comparison: RunComparison, width: int | None) -> list[str]:
         Column("name", "name", [row[1] for row in rows]),
     ]
     columns += [
-        Column(info.id, info.id, [short_text(row[2 + index]) for row in rows])
-        for index, info in enumerate(comparison.runs)
+        Column(info.id, label, [short_text(row[2 + index]) for row in rows])
+        for index, (info, label) in enumerate(zip(comparison.runs, _labels(comparison), strict=True))
     ]
     return [cut(line, width) for line in lines_of(_narrowed(columns, width))]
 
 
+def _labels(comparison: RunComparison) -> list[str]:
+    """Return the labels of the runs: ids that somebody chose, else names if no other run here has the same."""
+    names = [info.name for info in comparison.runs]
+    return [
+        single_line(info.name) if GENERATED_ID.match(info.id) and names.count(info.name) == 1 else info.id
+        for info in comparison.runs
+    ]
+
+
 def _lineage_lines(comparison: RunComparison, row: tuple[Any, ...], width: int | None) -> list[str]:
     """Return the path to the first step or dataset that differs, and below it what the two runs have there."""
-    others = [info for info, value in zip(comparison.runs[1:], row[3:], strict=True) if value is not None]
-    lines = [row[1], f"  {comparison.runs[0].id}: {short_text(row[2])}"]
-    lines += [f"  {info.id}: {short_text(row[2 + comparison.runs.index(info)])}" for info in others]
+    first, *others = zip(_labels(comparison), row[2:], strict=True)
+    present = [first, *((label, value) for label, value in others if value is not None)]
+    lines = [row[1], *(f"  {label}: {short_text(value)}" for label, value in present)]
     return [cut(line, width) for line in lines]
 
 

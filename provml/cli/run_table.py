@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +13,7 @@ import click
 
 from provml.answers.humanize import format_duration
 from provml.answers.table import display_width, format_cell, is_numeric, single_line
+from provml.cli.terminal import GENERATED_ID
 from provml.errors import plural
 
 if TYPE_CHECKING:
@@ -30,16 +27,9 @@ MAX_LINES = 3
 MAX_TEXT_WIDTH = 28
 """Width of a text cell on a terminal, where a long text would hide other columns."""
 MIN_ERROR_WIDTH = 20
-_GENERATED_ID = re.compile(r"^\d{8}-\d{6}-(?=[0-9a-f]{6}$)")
-"""The time in an id that provml generated. Commands find a run by the rest of its id, too."""
 STATUS_COLORS = {"FAILED": "red", "KILLED": "red", "LOST": "yellow", "RUNNING": "cyan", "FINISHED": "green"}
 SUMMARIZED = ("name", "model")
 """Columns of a run that are in the line of equal values if all rows have the same."""
-
-
-def terminal_width() -> int | None:
-    """Return the width of the terminal, or None if the output goes to a file or a pipe and COLUMNS is not set."""
-    return shutil.get_terminal_size().columns if os.environ.get("COLUMNS") or sys.stdout.isatty() else None
 
 
 @dataclass
@@ -67,7 +57,7 @@ def format_runs(table: RunTable, width: int | None) -> str:
     shown = _fitting(columns, _priority(columns, table), width)
     if len(shown) < len(columns):
         columns = _columns(table, width)
-        columns[0].cells = [_GENERATED_ID.sub("", run) for run in columns[0].cells]
+        columns[0].cells = [GENERATED_ID.sub("", run) for run in columns[0].cells]
         shown = _fitting(columns, _priority(columns, table), width)
     hidden = [column.header for column in columns if column not in shown]
     lines = []
@@ -217,10 +207,13 @@ def _priority(columns: Sequence[Column], table: RunTable) -> list[Column]:
     values = [column for pair in zip_longest(measures, settings) for column in pair if column is not None]
     values += [by_name[name] for name in table.constants if name in by_name]
     values.sort(key=lambda column: (column.name != table.sort_column, table.is_partial(column.name)))
+    names = ("run", "name") if all(GENERATED_ID.match(row["run"]) for row in table.rows) else ("run",)
+    first = [by_name[name] for name in (*names, "status", "training", "warning") if name in by_name]
     others = [
-        by_name[name] for name in ("tags", "seconds", "started", "model", "name", "parent", "error") if name in by_name
+        by_name[name]
+        for name in ("tags", "seconds", "started", "model", "name", "parent", "error")
+        if name in by_name and by_name[name] not in first
     ]
-    first = [by_name[name] for name in ("run", "status", "training", "warning") if name in by_name]
     return [*first, *values[:MIN_VALUES], *others, *values[MIN_VALUES:]]
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from provml.cli.options import (
     run_argument,
 )
 from provml.cli.output import atomic_write
+from provml.cli.terminal import terminal_width
 from provml.errors import plural
 
 if TYPE_CHECKING:
@@ -81,7 +83,7 @@ def runs(
     above the table. A condition compares columns with values: --where 'learning_rate > 0.01 and optimizer == "Adam"',
     with and, or, not, parentheses, in (1, 2) and null for a missing value.
     """
-    from provml.cli.run_table import format_runs, terminal_width
+    from provml.cli.run_table import format_runs
     from provml.store.healing import healing
     from provml.store.run_table import load_table
 
@@ -306,29 +308,37 @@ def print_parts(parts: dict[str, Answer]) -> None:
             click.echo(f"\n{click.style(title, bold=True)}")
             print_pairs(dict(part.rows))
         elif part.rows:
-            click.echo(f"\n{click.style(title, bold=True)}\n{part}")
+            click.echo(f"\n{click.style(title, bold=True)}\n{part.to_text(terminal_width())}")
 
 
 def print_notes(notes: Sequence[Annotation]) -> None:
     """Print the notes of a run in full, with their numbers, who wrote them and when."""
-    from provml.answers import format_cell, single_line
+    from provml.answers.table import MIN_CELL_WIDTH, format_cell, single_line, wrap_text
 
+    columns = terminal_width()
     if notes:
         click.echo(f"\n{click.style('notes', bold=True)}")
     for number, note in enumerate(notes, 1):
         click.echo(f"{number}. {single_line(note.by)}, {format_cell(note.added)}")
         for line in note.text.splitlines():
-            click.echo(f"   {single_line(line)}")
+            text = single_line(line)
+            for part in wrap_text(text, max(columns - 3, MIN_CELL_WIDTH)) if columns else [text]:
+                click.echo(f"   {part}")
 
 
 def print_pairs(facts: dict[str, Any]) -> None:
     """Print names and values in two columns, without empty values."""
-    from provml.answers import format_cell
+    from provml.answers.table import MAX_WRAPPED_LENGTH, MIN_CELL_WIDTH, format_cell, wrap_text
 
-    texts = {key: text for key, value in facts.items() if (text := format_cell(value))}
+    columns = terminal_width()
+    limit = {"limit": MAX_WRAPPED_LENGTH} if columns else {}
+    texts = {key: text for key, value in facts.items() if (text := format_cell(value, **limit))}
     width = max(map(len, texts), default=0)
     for key, text in texts.items():
-        click.echo(f"{key.ljust(width)}  {text}")
+        lines = wrap_text(text, max(columns - width - 2, MIN_CELL_WIDTH)) if columns else [text]
+        click.echo(
+            "\n".join(f"{label.ljust(width)}  {line}" for label, line in zip_longest([key], lines, fillvalue=""))
+        )
 
 
 @click.command()

@@ -13,6 +13,7 @@ import click
 
 from provml.cli.options import complete_run, home_option, open_store
 from provml.cli.output import atomic_write
+from provml.cli.terminal import terminal_width, wrap_line
 
 if TYPE_CHECKING:
     from provml.validation import Report
@@ -210,8 +211,11 @@ def _write_report(report: Report, fmt: str | None, output: Path | None) -> None:
     if to_file and fmt is None and extension not in (*FORMAT_BY_EXTENSION, "", ".txt"):
         extensions = ", ".join((*FORMAT_BY_EXTENSION, ".txt"))
         raise click.UsageError(f"Unknown extension '{extension}'. Use {extensions}, or pass --format.")
-    text = _format_report(report, fmt or (FORMAT_BY_EXTENSION.get(extension, "text") if to_file else "text"))
+    fmt = fmt or (FORMAT_BY_EXTENSION.get(extension, "text") if to_file else "text")
+    text = _format_report(report, fmt)
     if output is None or not to_file:
+        if fmt == "text":
+            text = "\n".join(wrap_line(line, terminal_width()) for line in text.split("\n"))
         click.echo(text)
         return
     with atomic_write(output) as file:

@@ -408,7 +408,7 @@ def _row_legend(panels: Sequence[CurvesLike], groups: list[str], top: float) -> 
     parts, x, y = [], PADDING + AXIS_WIDTH, top
     entries = _entries(panels, groups)
     for symbol, name in entries:
-        text = shorten(name, 280.0, FONT_SIZE, middle=True)
+        text = shorten(name, PLOT_WIDTH * 0.7, FONT_SIZE, middle=True)
         width = 30 + text_width(text, FONT_SIZE) + 18
         if x + width > PADDING + AXIS_WIDTH + PLOT_WIDTH and x > PADDING + AXIS_WIDTH:
             x, y = PADDING + AXIS_WIDTH, y + LEGEND_ROW

@@ -190,7 +190,7 @@ PAGE_STYLE = "".join(
         ".wide{overflow-x:auto}",
         "table{border-collapse:collapse;margin:.6rem 0;font-size:.9rem;font-variant-numeric:tabular-nums}",
         "th,td{text-align:left;vertical-align:top;padding:.28rem 1rem .28rem 0}",
-        "th,td{overflow-wrap:break-word;max-width:30rem}",
+        "th,td{overflow-wrap:break-word;max-width:32rem}",
         "thead th{font-weight:600;color:var(--muted);border-bottom:1px solid var(--line);white-space:nowrap}",
         "tbody tr+tr td,tbody tr+tr th{border-top:1px solid var(--rule)}",
         ".facts th{font-weight:400;color:var(--muted);white-space:nowrap;padding-right:1.6rem}",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 
 from provml.drawing import lineage_svg, lineage_text
@@ -278,10 +280,7 @@ def _item_node(name: str, items: Sequence[Item], roles: list[str]) -> Node:
     kind = item.kind or "entity"
     shown_roles = ", ".join(single_line(role) for role in roles if role != "evaluated")
     words = [kind, shown_roles, item.section if len(items) == 1 else ""]
-    names = list(dict.fromkeys(single_line(each.name) for each in items))
-    title = names[0]
-    if len(names) > 1:
-        title = f"{names[0]} … {names[-1]}"
+    title = _title({single_line(each.name) for each in items})
     if len(items) > 1:
         words[0] = f"{len(items):,} {kind if kind == 'features' else f'{kind}s'}"
     return Node(
@@ -292,6 +291,17 @@ def _item_node(name: str, items: Sequence[Item], roles: list[str]) -> Node:
         details=_item_details(items),
         iris=tuple(each.id for each in items),
     )
+
+
+def _title(names: set[str]) -> str:
+    """Return the first and the last of some names, by the numbers in them; what both begin with is there once."""
+    ordered = sorted(names, key=lambda name: [(part.isdecimal(), part.zfill(20)) for part in re.split(r"(\d+)", name)])
+    first, last = ordered[0], ordered[-1]
+    if first == last:
+        return first
+    common = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    start = re.sub(r"[^\W_]+$", "", "".join(character for character, _ in common))
+    return f"{first} … {last.removeprefix(start)}"
 
 
 def _digest(items: Sequence[Item]) -> str:

@@ -58,7 +58,7 @@ def check(folder: Path) -> Checksums:
     return current
 
 
-def write(folder: Path, known: Checksums) -> Checksums:
+def write(folder: Path, previous: Checksums) -> Checksums:
     """Write and return the checksums of the data files of an index; those that are known are not computed again.
 
     A file that is being written has another size later, and so its checksum does not count.
@@ -67,7 +67,7 @@ def write(folder: Path, known: Checksums) -> Checksums:
     for path in sorted((folder / "store").glob("*.sst")):
         with contextlib.suppress(FileNotFoundError):  # merged into another one meanwhile
             size, time = _signature(path)
-            entry = known.get(path.name)
+            entry = previous.get(path.name)
             if entry is None or entry.size != size:
                 entry = FileChecksum(size, time, _checksum(path))
             checksums[path.name] = entry

@@ -54,7 +54,7 @@ def compare_with_journals(home: Path, index: Index, sync: Callable[[], object]) 
     """
     missing: dict[str, Quads] = {}
     extra: dict[str, Quads] = {}
-    elsewhere: Quads = set()
+    other_sources: Quads = set()
     runs = journals_by_run(index.checkpoint)
     for run, journals in runs.items():
         if not _is_indexed(home, run, journals):
@@ -69,12 +69,12 @@ def compare_with_journals(home: Path, index: Index, sync: Callable[[], object]) 
         if not is_active:
             quads = (quad for node in own for quad in store.quads_for_pattern(node, None, None, ox.DefaultGraph()))
             extra[run] = {quad for quad in quads if quad.predicate not in _DERIVED and quad not in graph}
-        elsewhere.update(quad for node in others for quad in graph.quads_for_pattern(node, None, None))
+        other_sources.update(quad for node in others for quad in graph.quads_for_pattern(node, None, None))
     if any(extra.values()):
-        elsewhere.update(quad for path in ImportedFiles(home).intact() for quad in _normalized(path))
+        other_sources.update(quad for path in ImportedFiles(home).intact() for quad in _normalized(path))
     problems = []
     for run in missing:
-        problems += _describe(home, run, missing[run], extra.get(run, set()) - elsewhere)
+        problems += _describe(home, run, missing[run], extra.get(run, set()) - other_sources)
     return problems + _compare_imported(home, index)
 
 
@@ -151,9 +151,9 @@ def _lines(home: Path, run: str, quads: Quads) -> dict[ox.Quad, tuple[str, int]]
         source = JournalSource(key, path, first_journals)
         is_over = not is_being_written(path)
         for _, text in map_events(source, journal, is_over=is_over, events_per_chunk=1):
-            made = ox.Store()
-            made.load(text, format=ox.RdfFormat.N_TRIPLES, lenient=True)
-            for quad in made:
+            line_graph = ox.Store()
+            line_graph.load(text, format=ox.RdfFormat.N_TRIPLES, lenient=True)
+            for quad in line_graph:
                 if quad in quads:
                     lines.setdefault(quad, (key, journal.line_number))
     return lines

@@ -18,8 +18,10 @@ TESTED = "SELECT ?evaluation ?data WHERE { ?evaluation provml:evaluatedOn ?data 
 LEARNED = "SELECT ?training ?data WHERE { ?training provml:learnedFrom ?data }"
 USED_BY_TRAININGS = """SELECT ?training ?data WHERE {
   ?training a provml:TrainingExecution ; prov:used ?data . ?data a provlake:DataReference .
-  FILTER NOT EXISTS { ?training prov:qualifiedUsage ?usage . ?usage prov:entity ?data ; prov:hadRole ?role .
-                      FILTER(?role IN (provml:ValidationRole, provml:TestRole)) }
+}"""
+RESERVED = """SELECT ?training ?data WHERE {
+  ?training a provml:TrainingExecution ; prov:qualifiedUsage ?usage . ?usage prov:entity ?data ; prov:hadRole ?role .
+  FILTER(?role IN (provml:ValidationRole, provml:TestRole))
 }"""
 USED_BY_STEPS = """SELECT ?step ?data WHERE {
   ?data a provlake:DataReference . ?step prov:used ?data . FILTER NOT EXISTS { ?step provml:aimedAtModel ?goal }
@@ -61,7 +63,9 @@ class _Search:
         self.tested = tested
         self.contents = _links(select(CONTENTS))
         self.learned = _links(select(LEARNED))
-        self.training_data = _links(select(USED_BY_TRAININGS))
+        reserved = _links(select(RESERVED))
+        used = _links(select(USED_BY_TRAININGS))
+        self.training_data = {training: data - reserved.get(training, set()) for training, data in used.items()}
         self.step_data = _links(select(USED_BY_STEPS))
         self.built_on = _links(select(BUILT_ON))
         self.specializations = _inverse(self.contents)

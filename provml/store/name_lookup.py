@@ -54,7 +54,9 @@ SELECT DISTINCT ?run WHERE {
   UNION { ?step provml:wasSectionOf/provlake:wasMemberOfWorkflowExecution ?run }
 } ORDER BY ?run LIMIT 3"""
 NAME_QUERIES = {
-    "model": "SELECT DISTINCT ?name { ?node a provml:ModelProspection ; rdfs:label ?name }",
+    "model": """SELECT DISTINCT ?name {
+  ?node a provml:ModelProspection ; rdfs:label ?name FILTER EXISTS { ?stage provml:aimedAtModel ?node }
+}""",
     "measure": "SELECT DISTINCT ?name { ?node a provml:EvaluationMeasure ; rdfs:label ?name }",
     "hyperparameter": "SELECT DISTINCT ?name { ?node a provml:LearningHyperparameter ; rdfs:label ?name }",
     "person": "SELECT DISTINCT ?name { ?node a provml:Persona ; rdfs:label ?name }",
@@ -177,15 +179,27 @@ def file_digest(path: str) -> str:
         return ""
 
 
-def only_choice(store: Queryable, param: Parameter) -> Any:
-    """Return the one model of a home, for a parameter that takes a model and was not passed; None if there are more."""
-    if param.name_kind == "model":
-        names = names_of(store, "model")
-        return names[0] if len(names) == 1 else None
-    if param.node_kind == "model":
-        models = {node for nodes in _models(store).values() for node in nodes}
-        return next(iter(models)) if len(models) == 1 else None
-    return None
+def only_choice(store: Queryable, query: Query, param: Parameter) -> Any:
+    """Return the one model of a home, for a parameter that takes a model and was not passed.
+
+    Raises an InvalidParameter that lists the names if there are several; None if the parameter takes no names.
+    """
+    nodes: NodesByName = {}
+    if param.name_kind in NAME_QUERIES:
+        names = names_of(store, param.name_kind)
+        choices: list[Any] = list(names)
+    elif param.node_kind in ("model", "dataset"):
+        nodes = _nodes_by_name(store, param.node_kind)
+        names, choices = sorted(nodes), sorted(set().union(*nodes.values()))
+    else:
+        return None
+    if len(choices) == 1 and "model" in (param.name_kind, param.node_kind):
+        return choices[0]
+    if not names:
+        return None
+    problem = f"missing required parameter {param.name!r} ({param.expected})"
+    advice = f"Pass {param.name}=… or --{param.name} …: {suggest('', names)}."
+    raise InvalidParameter(query.name, param.name, None, param.expected, advice, problem=problem)
 
 
 def _explain_ambiguous(store: Queryable, nodes: NodesByName, candidates: set[IRI], value: str) -> tuple[str, str]:

@@ -58,7 +58,7 @@ def bind(store: Queryable, query: Query, values: Mapping[str, Any]) -> str:
 def _resolve_all(store: Queryable, query: Query, args: Mapping[str, Any]) -> dict[str, Any]:
     """Resolve the names among the values; a model that is not passed is the only one of the home."""
     missing = [param for name, param in query.params.items() if param.required and args.get(name) is None]
-    defaults = {param.name: name_lookup.only_choice(store, param) for param in missing}
+    defaults = {param.name: name_lookup.only_choice(store, query, param) for param in missing}
     args = {**args, **{name: value for name, value in defaults.items() if value is not None}}
     return {name: _resolve(store, query, query.params.get(name), value) for name, value in args.items()}
 

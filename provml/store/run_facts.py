@@ -39,8 +39,15 @@ FACTS = """SELECT DISTINCT ?property ?value WHERE {
   UNION { $run provml:addressedTask/prov:value ?value . BIND("task" AS ?property) }
 } ORDER BY ?property ?value"""
 SEEDS = """SELECT DISTINCT ?name ?value WHERE {
-  $run prov:used ?seed . ?seed prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
-} ORDER BY ?name"""
+  { $run prov:used ?seed }
+  UNION { ?at provlake:wasMemberOfWorkflowExecution $run ; prov:used ?seed . BIND(true AS ?is_setting) }
+  ?seed prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
+  FILTER(!BOUND(?is_setting) || REGEX(?name, "(^|_)(seed|random_state)$", "i"))
+} ORDER BY ?name ?value"""
+ARTIFACTS = """SELECT DISTINCT ?name ?size ?sha256 WHERE {
+  $run provml:hasArtifact ?artifact . ?artifact rdfs:label ?name ; provlake:sha256 ?sha256 .
+  OPTIONAL { ?artifact provlake:sizeBytes ?size }
+} ORDER BY ?name ?sha256"""
 DATA_NAMES = """SELECT DISTINCT ?data ?name WHERE {
   ?at provlake:wasMemberOfWorkflowExecution $run ; prov:used ?data .
   ?data a provlake:DataReference ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
@@ -76,6 +83,7 @@ class RunFacts:
         self.environment: dict[str, Any] = {row["name"]: row["value"] for row in self.parts["environment"].to_dicts()}
         self.remarks = [(str(name), str(value)) for name, value in self.tables.select(FACTS)]
         self.seeds = self.tables.select(SEEDS)
+        self.artifacts = self.tables.select(ARTIFACTS)
         self.people = [(str(name), str(role), at) for name, role, at in self.tables.select(PEOPLE)]
         self.lineage = store.lineage(info)
         self.later = store.lineage(info, forward=True).records
@@ -135,9 +143,14 @@ class RunFacts:
         return "true" in str(self.environment.get("git dirty", "")).lower()
 
     @cached_property
+    def curves(self) -> RunCurves:
+        """The values by epoch."""
+        return RunCurves(self.store, [self.info])
+
+    @cached_property
     def panels(self) -> list[Curves]:
         """The curves of the measures, and of the settings that were adapted."""
-        curves = RunCurves(self.store, [self.info])
+        curves = self.curves
         panels: list[Curves] = []
         for name in [*curves.measures[:MAX_PANELS], *curves.adapted_settings[:MAX_PANELS]]:
             try:

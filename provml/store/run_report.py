@@ -109,6 +109,7 @@ class _Sections:
         info = self.info
         sections: dict[str, Callable[[], tuple[Block, ...]]] = {
             "Summary": self._summary,
+            "Notes": self._notes,
             "What is not known": self._not_known,
             "Data": self._data,
             "Settings": self._settings,
@@ -116,6 +117,7 @@ class _Sections:
             "Curves": self._curves,
             "Evaluation": self._evaluation,
             "Models": self._models,
+            "Artifacts": self._artifacts,
             "Lineage": self._lineage,
             "Code and environment": self._environment,
             "People": self._people,
@@ -130,7 +132,7 @@ class _Sections:
             subtitle,
             info.status,
             STATUS_LEVELS.get(info.status, "bad"),
-            tuple(Section(title, write()) for title, write in sections.items()),
+            tuple(Section(title, blocks) for title, write in sections.items() if (blocks := write())),
             f"Written {moment} by {_tool()} from the record of the run.",
         )
 
@@ -141,7 +143,9 @@ class _Sections:
         ended = info.started + timedelta(seconds=info.seconds) if info.seconds is not None else None
         pairs = {
             "run": info.id,
-            "experiment": info.name,
+            "name": info.name if info.name != info.experiment else "",
+            "experiment": info.experiment or info.name,
+            "part of": f"run {info.parent}" if info.parent else "",
             "model": info.model,
             **{name: value for name, value in facts.remarks if name != "comment"},
             "status": info.status,
@@ -149,11 +153,17 @@ class _Sections:
             "started": _time(info.started),
             "ended": _time(ended) if ended is not None else "",
             "duration": format_duration(info.seconds),
+            "tags": ", ".join(info.tags),
             "people": join_names(dict.fromkeys(name for name, *_ in facts.people)),
             "code": self._code_version(),
         }
         table = Facts(tuple((name, value) for name, value in pairs.items() if value), frozenset({"run"}))
         return table, Findings(tuple(self._findings()))
+
+    def _notes(self) -> tuple[Block, ...]:
+        """Return the notes with who wrote them and when; no section without notes."""
+        rows = [(_time(note.added), note.by, note.text) for note in self.info.notes]
+        return (_table(("written", "by", "note"), rows),) if rows else ()
 
     def _code_version(self) -> str:
         commit = str(self.facts.environment.get("git commit") or "")
@@ -255,7 +265,9 @@ class _Sections:
     def _curves(self) -> tuple[Block, ...]:
         panels = self.facts.panels
         if not panels:
-            return (Paragraph("No measures of epochs are recorded."),)
+            names = join_names(self.facts.curves.measures)
+            text = f"No value of {names} is a number." if names else "No measures of epochs are recorded."
+            return (Paragraph(text),)
         picture = Picture(chart.draw(panels), "\n\n".join(draw_chart(curves, 78, 12) for curves in panels))
         rows = [row for curves in panels for row in extremes(curves)]
         columns = ("measure", "in", "first", "last", "best", "at")
@@ -282,6 +294,12 @@ class _Sections:
         table = _table(columns, rows, numbers=columns[2:5], codes=columns[5:])
         more = len(models) - len(rows)
         return (Paragraph(f"The last {len(rows)} of {len(models):,} models."), table) if more else (table,)
+
+    def _artifacts(self) -> tuple[Block, ...]:
+        """Return what is stored in the home; no section without artifacts."""
+        columns = ("artifact", "size", "sha256")
+        rows = [(name, format_size(size) if size is not None else "", sha) for name, size, sha in self.facts.artifacts]
+        return (_table(columns, rows, numbers=columns[1:2], codes=columns[2:]),) if rows else ()
 
     # ---- provenance
 

@@ -171,7 +171,7 @@ async def write_graph(request: Request, target: Target | None) -> Response:
             parts = await read_parts(request)
             replaced = [target.iri] if request.method == "PUT" else []
             await run_in_threadpool(_replace, service, target, parts, replaced)
-        service.snapshots.renew()
+        service.announce_change()
     return Response(status_code=204 if exists else 201, headers=headers)
 
 

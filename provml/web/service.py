@@ -13,15 +13,50 @@ from typing import Self
 
 from starlette.concurrency import run_in_threadpool
 
-from provml.store import Store
 from provml.web.cache import PositionCache
 from provml.web.query_pool import QueryPool
 from provml.web.run_ends import RunEnds
 from provml.web.security import Guard, read_or_create_tokens
+from provml.web.served_store import ServedStore
 from provml.web.settings import ServiceLimits, ServiceSettings
 from provml.web.snapshots import Snapshots
 
 logger = logging.getLogger("provml.web")
+
+VIEW_SECONDS = 0.25
+"""Age up to which answers are not made again."""
+MAX_VIEW_SECONDS = 5.0
+COST_FACTOR = 4
+"""Making answers may take a fifth of the time of one thread."""
+
+
+class View:
+    """A position of the index that answers share, and the time that it took to make them."""
+
+    def __init__(self) -> None:
+        self.position = ""
+        self._due = 0.0
+        self._cost = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """True if the position may move on."""
+        return time.monotonic() >= self._due + min(COST_FACTOR * self._cost, MAX_VIEW_SECONDS)
+
+    def expire(self) -> None:
+        """Let the next request see the present position."""
+        self._due = self._cost = 0.0
+
+    def move(self, position: str) -> None:
+        """Move on to a position."""
+        if position != self.position:
+            self._cost = 0.0
+        self.position = position
+        self._due = time.monotonic() + VIEW_SECONDS
+
+    def add_cost(self, seconds: float) -> None:
+        """Add the time that an answer took to make."""
+        self._cost += seconds
 
 
 class Service:
@@ -29,10 +64,11 @@ class Service:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
-        self.store = Store(settings.home, create=True)
-        self.store.opens_files = False  # a path that a client names is never opened
+        self.store = ServedStore(settings.home)
         self.guard = Guard(settings, settings.tokens or read_or_create_tokens(settings.home))
         self.cache = PositionCache()
+        self.query_cache = PositionCache()
+        self.view = View()
         self.run_ends = RunEnds()
         self.snapshots = Snapshots(self.store)
         self.pool = QueryPool(settings.limits, self.snapshots)
@@ -110,8 +146,27 @@ class Service:
         """Index soon: something was recorded. Call it in the thread of the event loop."""
         self._wake.set()
 
+    def announce_change(self) -> None:
+        """Let the next answers see what was just written, also those that otherwise lag a little behind."""
+        self.snapshots.renew()
+        self.view.expire()
+
     async def fresh(self, max_age: float = 0.0) -> str:
         """Index what is new, unless that was done in the last `max_age` seconds, and return the position."""
+        if not max_age:
+            self.view.expire()
+        return await self._fresh(max_age)
+
+    async def view_position(self) -> str:
+        """Return the position that answers of the REST interface have at present.
+
+        It moves on with the index, but not so often that making the answers again takes most of the time.
+        """
+        if self.view.is_due:
+            self.view.move(await self._fresh(VIEW_SECONDS))
+        return self.view.position
+
+    async def _fresh(self, max_age: float) -> str:
         if time.monotonic() - self._synced > max_age:
             start = time.monotonic()
             async with self._sync_lock:
@@ -126,7 +181,7 @@ class Service:
         is_failing = False
         while True:
             try:
-                await self.fresh()
+                await self._fresh(0.0)
                 is_failing = False
             except Exception:  # a full disk: the journals are complete, and the next turn tries again
                 if not is_failing:

@@ -192,4 +192,4 @@ async def execute_update(service: Service, operation: Operation, base: str) -> N
             await run_in_threadpool(service.store.replace_loaded, None, folder / "loaded.nq")
         finally:
             await run_in_threadpool(shutil.rmtree, folder, ignore_errors=True)
-        service.snapshots.renew()
+        service.announce_change()

@@ -55,3 +55,14 @@ def test_validation_warns_about_the_same_trainings(home: Path):
             if "evaluation-data-in-training" in result.shape
         }
     assert warned == {"augmented", "same", "tuned", "whole"}
+
+
+@pytest.mark.parametrize("any_evaluation", [False, True])
+def test_runs_that_share_data_make_the_answer_grow_like_the_runs(tmp_path: Path, any_evaluation: bool):
+    for number in range(12):
+        leaks.shared(number).write(tmp_path)
+    graph = ExampleGraph(tmp_path)
+    rows = graph.rows("leakage", "training", "evaluates_it", any_evaluation=any_evaluation)
+    own = [f"{RUN}shared-{number:02}/training" for number in range(12)]
+    assert [training for training, evaluates_it in rows if evaluates_it] == own
+    assert [training for training, evaluates_it in rows if not evaluates_it] == own[1:] * any_evaluation

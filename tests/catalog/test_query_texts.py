@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 from example_runs.asking import CATALOG
 
-MAX_LINES = {"best-on-dataset": 45, "models-by-range": 70}
+MAX_LINES = {"models-by-range": 70}
 MAX_SHARED_LINES = 6
 
 

@@ -93,3 +93,18 @@ def test_characters_outside_the_terminal_encoding_are_replaced(home: Path):
 def test_the_list_of_commands_shows_complete_sentences():
     listed = CliRunner().invoke(main, ["--help"], terminal_width=80).output.partition("Commands:")[2]
     assert all(line.endswith(".") and not line.endswith("...") for line in listed.strip().splitlines())
+
+
+def test_messages_are_wrapped_between_words_to_the_width_of_the_terminal(recorded_home: Path):
+    wide = CliRunner().invoke(main, ["ask", "q55", "--home", str(recorded_home)], env={"COLUMNS": ""}).stderr
+    narrow = CliRunner().invoke(main, ["ask", "q55", "--home", str(recorded_home)], env={"COLUMNS": "50"}).stderr
+    assert len(wide.splitlines()) == 1
+    assert all(len(line) <= 50 for line in narrow.splitlines())
+    assert narrow.split() == wide.split()
+
+
+def test_the_lines_of_a_query_are_not_wrapped(recorded_home: Path):
+    query = f"SELECT ?a {{ ?a rdfs:label '{'x' * 60}' }} SELEC"
+    arguments = ["query", query, "--home", str(recorded_home)]
+    message = CliRunner().invoke(main, arguments, env={"COLUMNS": "40"}).stderr
+    assert f"  {query}" in message.splitlines()

@@ -48,6 +48,13 @@ def test_training_and_validation_are_solid_and_dashed_lines_of_one_colour():
     assert {"loss of run 0", "loss", "epoch", "training", "validation"} <= set(texts(svg))
 
 
+def test_a_legend_shows_names_with_their_settings_in_full():
+    names = [f"alexnet-sgd-{number} learning_rate=0.0005 batch_size=128" for number in range(3)]
+    series = [Series(f"{name} training", [(1, 1.0), (2, 0.5)], name, "training") for name in names]
+    svg = chart.draw([Curves("epoch", "loss", series, 0)])
+    assert [text for text in texts(svg) if text.startswith("alexnet")] == names
+
+
 def test_several_runs_have_a_legend_in_a_row_and_many_a_column_by_their_last_value():
     few = chart.draw([curves(3)])
     assert [text for text in texts(few) if text.startswith("run")] == ["run 0", "run 1", "run 2"]

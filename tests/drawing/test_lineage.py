@@ -124,10 +124,26 @@ def test_a_failed_step_shows_its_error():
 # ---- folding
 
 
+@pytest.mark.parametrize(
+    ("names", "title"),
+    [
+        (["checkpoint-180.pt", "checkpoint-20.pt", "checkpoint-300.pt"], "checkpoint-20.pt … 300.pt"),
+        (["epoch 2", "epoch 10"], "epoch 2 … 10"),
+        (["train", "trained", "trainer"], "train … trainer"),
+        (["b.csv", "a.csv"], "a.csv … b.csv"),
+        (["same", "same"], "same"),
+    ],
+)
+def test_data_that_is_one_node_is_named_by_the_first_and_the_last(names: list[str], title: str):
+    files = [Item(f"f{index}", "dataset", (name,), f"{index:064x}") for index, name in enumerate(names * 20)]
+    lineage = Lineage(records([Step("s", "r", "split", "split")], files, [("s", item.id) for item in files]))
+    assert [node.title for node in lineage.graph.nodes if node.kind == "entity"] == [title]
+
+
 def test_alike_data_of_a_step_is_one_node():
     files = [Item(f"f{index}", "dataset", (f"image-{index}.png",), f"{index:064x}") for index in range(500)]
     lineage = Lineage(records([Step("s", "r", "split", "split")], files, [("s", item.id) for item in files]))
-    assert [node.title for node in lineage.graph.nodes if node.kind == "entity"] == ["image-0.png … image-499.png"]
+    assert [node.title for node in lineage.graph.nodes if node.kind == "entity"] == ["image-0.png … 499.png"]
     assert "500 datasets" in texts(lineage.to_svg())
     assert "500 digests" in texts(lineage.to_svg())
 

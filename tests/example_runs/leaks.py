@@ -88,3 +88,10 @@ def _pretrained() -> list[JournalBuilder]:
     start = second.data("net of base", kind="model")
     _learn(second, [second.data("own.csv")], second.data("public.csv"), start=start)
     return [first, second]
+
+
+def shared(number: int) -> JournalBuilder:
+    """Learn from the data on which all such runs are evaluated."""
+    journal = JournalBuilder(f"shared-{number:02}", "leaks", JUNE + 600 + number, model="net")
+    _learn(journal, [journal.data("shared.csv")], journal.data("shared.csv"))
+    return journal

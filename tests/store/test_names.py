@@ -29,8 +29,23 @@ def test_the_only_model_of_a_home_can_be_left_out(home: Path):
         assert '"net"' in store.sparql("q5")
     with provml.record("trees", home=home, model="forest", strict=True) as run, run.training():
         pass
-    with provml.open(home) as store, pytest.raises(InvalidParameter, match="missing required parameter 'model'"):
+    with (
+        provml.open(home) as store,
+        pytest.raises(InvalidParameter, match=r"parameter 'model'.* --model …: forest, net"),
+    ):
         store.ask("q5")
+
+
+def test_the_name_of_a_file_is_no_second_model(tmp_path: Path):
+    with provml.record("flowers", home=tmp_path, model="net", strict=True) as run:
+        with run.training(learning_rate=0.1) as training:
+            model = training.produced(b"weights", name="model.pt")
+        with run.evaluation(of=model) as test:
+            test.measured(accuracy=0.9)
+    with provml.open(tmp_path) as store:
+        assert store.ask("best-hyperparameters").column("value") == [0.9]
+        with pytest.raises(InvalidParameter, match=r"parameter 'hyperparameter'.* --hyperparameter …: learning_rate"):
+            store.ask("runs-by-hyperparameter")
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.2])

@@ -198,6 +198,43 @@ def test_what_is_not_known_is_said(store: Store, complete: RunReport):
     assert not any("evaluation" in text or "data" in text for text in complete.unknown)
 
 
+def test_the_seed_of_a_stage_is_a_known_seed(tmp_path: Path):
+    with provml.record("flowers", home=tmp_path, model="net", strict=True) as run:
+        with run.split("split", using=run.dataset(b"all", name="all.csv"), seed=42) as split:
+            train = split.produced(b"train", name="train.csv")
+        with run.training(using=train, learning_rate=0.1, dropout_random_state=7):
+            pass
+    with provml.open(tmp_path) as store:
+        report = store.report("latest", validate=False)
+    assert not any("seeds" in text for text in report.unknown)
+    assert "seed 42" in report.to_markdown()
+
+
+def test_name_tags_notes_parent_and_artifacts_are_in_the_report(tmp_path: Path):
+    with (
+        provml.record("sweep", home=tmp_path, model="net", by="alice", run="all", strict=True) as run,
+        run.child("fold", run="part") as part,
+    ):
+        part.rename("first fold")
+        part.tag("baseline", "good")
+        part.note("the loss stalls | after <b>5</b> epochs")
+        part.text("hello", name="hello.txt")
+        with part.training() as training:
+            for epoch in training.epochs(2):
+                epoch.measured(loss=float("nan"))
+    with provml.open(tmp_path) as store:
+        report, parent = store.report("part", validate=False), store.report("all", validate=False)
+    (facts,) = [block for block in report.document.sections[0].blocks if isinstance(block, Facts)]
+    shown = dict(facts.pairs)
+    assert (shown["name"], shown["experiment"], shown["part of"]) == ("first fold", "sweep", "run all")
+    assert shown["tags"] == "baseline, good"
+    assert [row[1:] for row in table(report, "Notes").rows] == [("alice", "the loss stalls | after <b>5</b> epochs")]
+    assert [row[:2] for row in table(report, "Artifacts").rows] == [("hello.txt", "5 B")]
+    assert "No value of loss is a number." in report.to_markdown()
+    assert "<b>5</b>" not in report.to_html()
+    assert not {"Notes", "Artifacts"} & {section.title for section in parent.document.sections}
+
+
 def test_a_report_without_validation_says_so(store: Store):
     report = store.report("bare", validate=False)
     assert ("unknown", "The record was not validated.") in findings(report)

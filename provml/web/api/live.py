@@ -21,9 +21,9 @@ from starlette.routing import BaseRoute
 
 from provml.journal.reader import read_lines
 from provml.journal.run_files import journals_of_run
-from provml.recording.inherit import RUN_ID
 from provml.web import negotiation
 from provml.web.answers import is_current, not_modified
+from provml.web.api.runs import find_run_id
 from provml.web.api.tables import check_parameters, integer, last
 from provml.web.api.types import Events
 from provml.web.problems import Problem
@@ -64,7 +64,8 @@ async def events(request: Request) -> Response:
     """Return the events of a run after a cursor, as JSON or as a stream."""
     check_parameters(request, "after", "limit")
     service = service_of(request)
-    folder = await _folder(service, request.path_params["run"])
+    run_id = await run_in_threadpool(find_run_id, service.store, request.path_params["run"])
+    folder = service.home / "runs" / run_id
     is_stream = request.query_params.get("format") == "sse" or _prefers_stream(request.headers.get("accept", ""))
     after = last(request, "after") or (request.headers.get("last-event-id") if is_stream else None) or "0"
     if not _CURSOR.fullmatch(after):
@@ -79,14 +80,6 @@ async def events(request: Request) -> Response:
         return not_modified(tag)
     body = Events(events=chunk.events, next=chunk.cursor, more=chunk.has_more, status=status)
     return json_response(body, headers={"ETag": tag, "Cache-Control": "no-cache"})
-
-
-async def _folder(service: Service, name: str) -> Path:
-    """Return the folder of a run; the index is asked only for names that are no ids."""
-    folder = service.home / "runs" / name
-    if RUN_ID.fullmatch(name) and name != "latest" and folder.is_dir():
-        return folder
-    return service.home / "runs" / (await run_in_threadpool(service.store.run, name)).id
 
 
 def _prefers_stream(accept: str) -> bool:

@@ -13,7 +13,9 @@ from starlette.routing import BaseRoute
 from provml import __version__
 from provml.answers import Answer
 from provml.errors import InvalidAnnotation
-from provml.store import RunInfo
+from provml.mapping.iris import run_iri
+from provml.recording.inherit import RUN_ID
+from provml.store import RunInfo, Store
 from provml.store.run_tables import RunTables
 from provml.web.api.tables import PAGE_QUERY, TABLE, check_parameters, integer, invalid, respond, respond_table, to_json
 from provml.web.api.types import Annotation, Run, Status, run_of
@@ -97,6 +99,13 @@ def routes(service: Service) -> list[BaseRoute]:
     ]
 
 
+def find_run_id(store: Store, name: str) -> str:
+    """Return the id of a run; the index is asked only for names that are no ids."""
+    if name != "latest" and RUN_ID.fullmatch(name) and (store.home / "runs" / name).is_dir():
+        return name
+    return store.run(name).id
+
+
 async def status(request: Request) -> Response:
     """Describe the service and its home."""
     service = service_of(request)
@@ -146,14 +155,15 @@ async def run(request: Request) -> Response:
     """Describe a run."""
     check_parameters(request)
     store = service_of(request).store
-    info = await run_in_threadpool(store.run, request.path_params["run"])
+    run_id = await run_in_threadpool(find_run_id, store, request.path_params["run"])
     base = service_url(request)
 
     def build(media: str) -> bytes:
+        info = store.run(run_id)
         children = [child.id for child in store.children(info.id)]
         return to_json(run_of(info, children, base))
 
-    return await respond(request, RUN_FORMATS, build, link_header(request, info.iri))
+    return await respond(request, RUN_FORMATS, build, link_header(request, run_iri(run_id)))
 
 
 def _part(name: str, make: Callable[[RunTables], Answer]) -> Endpoint:
@@ -231,9 +241,10 @@ async def validation(request: Request) -> Response:
 
 async def graph(request: Request) -> Response:
     """Redirect to the graph of a run in the graph store."""
-    info = await run_in_threadpool(service_of(request).store.run, request.path_params["run"])
-    query = {"graph": str(info.iri), **dict(request.query_params)}
-    headers = {"Location": f"/graphs?{urlencode(query)}", "Link": link_header(request, info.iri)}
+    run_id = await run_in_threadpool(find_run_id, service_of(request).store, request.path_params["run"])
+    iri = run_iri(run_id)
+    query = {"graph": str(iri), **dict(request.query_params)}
+    headers = {"Location": f"/graphs?{urlencode(query)}", "Link": link_header(request, iri)}
     return Response(status_code=307, headers=headers)
 
 
@@ -257,6 +268,8 @@ async def annotate(request: Request) -> Response:
         return run_of(info, [child.id for child in store.children(info.id)], service_url(request))
 
     try:
-        return json_response(await run_in_threadpool(change), 201)
+        result = await run_in_threadpool(change)
     except InvalidAnnotation as error:
         raise Problem(422, "InvalidAnnotation", str(error)) from None
+    service_of(request).announce_change()
+    return json_response(result, 201)

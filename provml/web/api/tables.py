@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +19,7 @@ from provml.web.answers import etag, is_current, not_modified
 from provml.web.api.types import Table
 from provml.web.problems import Problem
 from provml.web.routing import JSON, service_of
+from provml.web.service import Service
 
 TABLES = {
     "json": JSON,
@@ -27,8 +29,6 @@ TABLES = {
     "sparql-xml": "application/sparql-results+xml",
 }
 """Formats of tables by short name. The first is the default."""
-MAX_AGE = 0.25
-"""Seconds for which a request does not look for new events again."""
 MAX_LIMIT = 10_000
 DEFAULT_LIMIT = 1000
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -50,19 +50,27 @@ async def respond(request: Request, formats: dict[str, str], build: Build, link:
     """Return an answer whose body depends on the request and on the index only: it is made once for each position."""
     service = service_of(request)
     media = negotiation.negotiate(request.headers.get("accept", ""), request.query_params.get("format", ""), formats)
-    position = await service.fresh(MAX_AGE)
+    position = await service.view_position()
     key = f"{request.url.path}?{request.url.query} {media}"
     tag = etag(position, key)
     if is_current(request, tag):
         return not_modified(tag)
     body = service.cache.get(key, position)
     if body is None:
-        body = await run_in_threadpool(build, media)
+        body = await run_in_threadpool(_build, service, build, media)
         service.cache.put(key, position, body)
     headers = {"Vary": "Accept", "ETag": tag, "Cache-Control": "no-cache"}
     if link:
         headers["Link"] = link
     return Response(body, 200, headers, negotiation.content_type(media))
+
+
+def _build(service: Service, build: Build, media: str) -> bytes:
+    start = time.perf_counter()
+    with service.store.as_indexed():
+        body = build(media)
+    service.view.add_cost(time.perf_counter() - start)
+    return body
 
 
 async def respond_table(request: Request, make: Callable[[], Answer], link: str = "") -> Response:

@@ -47,7 +47,7 @@ def question(viewer: Viewer, params: QueryParams, name: str) -> Page | Response:
     values = _values(query, params)
     missing = [param.name for param in query.params.values() if param.required and param.name not in values]
     for param_name in missing:
-        only = name_lookup.only_choice(viewer.store, query.params[param_name])
+        only = name_lookup.only_choice(viewer.store, query, query.params[param_name])
         if only is not None:
             values[param_name] = only
     is_complete = all(param_name in values for param_name in missing)
