@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from starlette.responses import Response
 
 from provml.answers import Answer
 from provml.catalog import INTENTS, UNLIMITED, USER_INTENT, Parameter, Query
-from provml.errors import PlotError, ProvmlError
+from provml.errors import InvalidParameter, PlotError, ProvmlError
 from provml.store import name_lookup
 from provml.web.problems import Problem
 from provml.web.viewer.render import charts
@@ -47,9 +48,10 @@ def question(viewer: Viewer, params: QueryParams, name: str) -> Page | Response:
     values = _values(query, params)
     missing = [param.name for param in query.params.values() if param.required and param.name not in values]
     for param_name in missing:
-        only = name_lookup.only_choice(viewer.store, query, query.params[param_name])
-        if only is not None:
-            values[param_name] = only
+        with contextlib.suppress(InvalidParameter):  # several models: the form asks which
+            only = name_lookup.only_choice(viewer.store, query, query.params[param_name])
+            if only is not None:
+                values[param_name] = only
     is_complete = all(param_name in values for param_name in missing)
     context: dict[str, Any] = {
         "groups": catalog_groups(viewer),
