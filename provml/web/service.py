@@ -185,7 +185,7 @@ class Service:
 
         It moves on with the index, but not so often that making the answers again takes most of the time.
         """
-        if self.view.is_due or self._recorded >= self._synced:
+        if self.view.is_due:
             self.view.move(await self._fresh(VIEW_SECONDS))
         return self.view.position
 

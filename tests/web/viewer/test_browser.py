@@ -5,7 +5,6 @@ One headless Chromium and one service per home serve all tests of this file.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -267,9 +266,8 @@ def test_the_query_builder_previews_at_once(browser: Browser, flowers: Server):
         assert not visit.problems
 
 
-def test_a_page_of_two_thousand_runs_is_light(browser: Browser, tmp_path: Path):
-    count = int(os.environ.get("PROVML_VIEWER_RUNS", "250"))
-    record_many(tmp_path / "home", count)
+def test_a_page_of_many_runs_is_light(browser: Browser, tmp_path: Path):
+    record_many(tmp_path / "home", 250)
     with running(tmp_path / "home", env=TOKENS) as server, Visit(browser, server) as visit:
         sizes: list[int] = []
         session = visit.context.new_cdp_session(visit.page)
