@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @format_option
 @home_option
 def verify(fmt: str, home: Path | None) -> None:
-    """Check journals, annotations, artifacts and the index for damage.
+    """Check journals, artifacts and the index for damage.
 
     Each problem is printed as file:line: reason. The exit code is 1 if there is a problem. The index is compared with
     the journals: one that was changed after it was indexed disagrees, and `provml rebuild` makes the index follow it.

@@ -21,7 +21,7 @@ from provml.cli.options import home_option, open_store
 )
 @home_option
 def mcp(write: bool, timeout: float, home: Path | None) -> None:
-    """Answer an assistant by the Model Context Protocol, on standard input and output.
+    """Answer an assistant (Model Context Protocol, stdio).
 
     The runs, their comparison, lineage and validation, the questions of the catalog, the terms of the ontology and
     read-only SPARQL are tools. An assistant starts the command itself, with a configuration such as

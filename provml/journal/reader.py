@@ -25,7 +25,9 @@ BATCHES_PREFIX = b'{"e":"batches"'
 BATCH_PREFIXES = (b'{"e":"batch', b'{"e":"measured"')
 """Lines of batches and measures: most lines of a journal."""
 END_PREFIX = b'{"e":"end"'
-DATA_PREFIXES = (b'{"e":"data"', b'{"e":"artifact"')
+ARTIFACT_PREFIX = b'{"e":"artifact"'
+DATA_PREFIXES = (b'{"e":"data"', ARTIFACT_PREFIX)
+CURVE_PREFIXES = (b'{"e":"measured"', b'{"e":"adapted"')
 EVENT_PREFIX = b'{"e":"'
 
 

@@ -9,8 +9,9 @@ from typing import Any, get_args
 import msgspec
 
 from provml.journal import events
+from provml.rdf.namespaces import NODES
 
-SCHEMA_ID = "https://w3id.org/provml/events.schema.json"
+SCHEMA_ID = f"{NODES}events.schema.json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 

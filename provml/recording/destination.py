@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provml.journal.shipping import STATE_FILE, read_state
+from provml.journal.shipping import read_state
 from provml.paths import absolute, default_home, service_url
 from provml.recording.settings import ShippingSettings
 
@@ -66,7 +66,7 @@ def _check(settings: dict[str, Any]) -> None:
 
 def joined_destination(folder: Path) -> Destination | None:
     """Return where the run that a process joins is shipped to; None if it stays here."""
-    state = read_state(folder) if (folder / STATE_FILE).exists() else None
+    state = read_state(folder)
     if state is None:
         return None
     from provml.errors import ServiceError

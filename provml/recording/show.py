@@ -14,14 +14,12 @@ from provml.answers.plot import Curves, Mark, Series
 from provml.drawing import chart
 from provml.journal.events import Adapted, Measured, Value, decode
 from provml.journal.location import Location
-from provml.journal.reader import read_lines
+from provml.journal.reader import CURVE_PREFIXES, read_lines
 from provml.journal.run_files import journals_of_run
 from provml.rdf.json_values import decode_value
 
 VALIDATION = "val_"
 MAX_PANELS = 6
-PREFIXES = (b'{"e":"measured"', b'{"e":"adapted"')
-"""Starts of the lines that have measures and adaptations."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class RunCharts:
 def _events(folder: Path) -> Iterator[Measured | Adapted]:
     for path in journals_of_run(folder):
         for _, _, line in read_lines(path):
-            if line.startswith(PREFIXES):
+            if line.startswith(CURVE_PREFIXES):
                 with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a damaged line
                     event = decode(line)
                     if isinstance(event, (Measured, Adapted)):

@@ -20,14 +20,13 @@ from provml.journal.annotations import FOLDER as ANNOTATIONS
 from provml.journal.annotations import file_sizes
 from provml.journal.artifacts import ArtifactFiles
 from provml.journal.process import HEARTBEAT_SECONDS
-from provml.journal.reader import read_end, read_header
+from provml.journal.reader import ARTIFACT_PREFIX, END_PREFIX, read_end, read_header
 from provml.journal.run_files import journals_of_run
 from provml.journal.shipping import ShippingState, read_state, write_state
 from provml.remote.connection import Connection, Response
 
 REFUSES_ALL = (0, 401, 408, 429, 500, 502, 503, 504, 507)
 """Statuses of a refusal that is not about one file: no answer, the wrong token, a service that is busy or full."""
-ARTIFACT_PREFIX = b'{"e":"artifact"'
 MIN_REQUEST_BYTES = 16 << 10
 """Size of a request over a connection that breaks again and again."""
 STATUS_SECONDS = 2.0
@@ -91,7 +90,7 @@ class FileShipment:
             return b""
         if not (flush or ended or self._is_due(data, batching)):
             return b""
-        self._has_end = self._has_end or b'\n{"e":"end"' in b"\n" + data
+        self._has_end = self._has_end or b"\n" + END_PREFIX in b"\n" + data
         self._waiting_since = 0.0
         return data if self._send(connection, data, is_last=ended and self._is_last(data)) else b""
 

@@ -12,11 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from provml.errors import ProvmlError
+from provml.rdf.namespaces import NODES
 
 logger = logging.getLogger("provml.web")
 
 MEDIA_TYPE = "application/problem+json"
-TYPE_PREFIX = "https://w3id.org/provml/errors#"
+TYPE_PREFIX = f"{NODES}errors#"
 TITLES = {
     400: "Bad request",
     401: "Token required",

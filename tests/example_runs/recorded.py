@@ -24,7 +24,6 @@ from provml.journal import events as event
 from provml.recording import batches as batch
 from provml.recording import environment
 from provml.recording import run as recorder
-from provml.recording import stages as sections
 from provml.recording.data import Data
 from provml.recording.run import Epoch, Run, Stage, Step
 
@@ -350,7 +349,9 @@ def recording(folder: Path) -> Iterator[list[RecordedRun]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(recorder, "time", clock)
-        for module in (sections, batch, batch_buffer):
+        patch.setattr(Run, "_time", staticmethod(clock.time))
+        patch.setattr(Run, "_ticks", staticmethod(clock.perf_counter))
+        for module in (batch, batch_buffer):
             patch.setattr(module, "time", clock.time)
             patch.setattr(module, "perf_counter", clock.perf_counter)
         patch.setattr(recorder, "seeds", dict)  # the examples have none, and no changed files

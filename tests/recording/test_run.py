@@ -1454,7 +1454,7 @@ def test_the_completion_list_of_user_objects_has_no_internal_names():
         *("capture_errors", "detail", "disabled", "every", "home", "id", "model", "name", "rank", "strict"),
         *("curation", "dataset", "evaluation", "extraction", "features", "filter", "finish", "prepared"),
         *("preparation", "record_workflow", "saved", "split", "step", "training", "validation"),
-        *("child", "experiment", "figure", "keep", "note", "rename", "tag", "text", "untag"),
+        *("child", "experiment", "figure", "keep", "note", "rename", "show", "tag", "text", "untag"),
     }
     assert public(training) == {
         *("adapted", "current_epoch", "done", "epoch", "epochs", "execution", "folds", "implemented_by", "kind"),

@@ -140,7 +140,7 @@ def test_an_allowed_origin_can_read(home: Path):
     ["", "Bearer", "Bearer wrong", "Basic !!!", "Basic " + base64.b64encode(b"x:wrong").decode(), "Digest x"],
 )
 def test_every_route_but_a_few_needs_a_token(client: TestClient, authorization: str):
-    public = {"/healthz", "/login", "/api/docs.css", "/static/x", "/favicon.ico"}
+    public = {"/healthz", "/login", "/api/docs.css", "/api/v1/events.schema.json", "/static/x", "/favicon.ico"}
     for route in client.app.routes:  # type: ignore[attr-defined]
         assert isinstance(route, ServiceRoute), f"{route} states no access"
         assert isinstance(route, Route)
@@ -356,7 +356,7 @@ def test_an_error_of_the_service_tells_nothing_about_it(service: Service, client
 
 def test_only_graphs_can_be_deleted_over_the_wire(client: TestClient):
     deleting = {route.path for method, route in unsafe_routes(client) if method == "DELETE"}
-    assert deleting <= {"/graphs", "/graphs/{name:path}"}
+    assert deleting <= {"/graphs", "/graphs/{name:path}", "/mcp"}, "DELETE /mcp ends a session of an assistant"
 
 
 # ---- logs and code

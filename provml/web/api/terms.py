@@ -10,7 +10,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute
 
 from provml import paths
-from provml.rdf.namespaces import PREFIXES, RDF_TYPE, RDFS, SKOS
+from provml.rdf.namespaces import PREFIXES, PROV, RDF_TYPE, RDFS, SKOS
 from provml.store.ontology_terms import abbreviate, ontology_terms, similar
 from provml.web.api.tables import PAGE_QUERY, check_parameters, paging
 from provml.web.api.types import Term, Terms
@@ -20,7 +20,7 @@ from provml.web.service import Service
 
 PREFIX = "/api/v1"
 TERM_QUERY = {"q": {"type": "string"}, "limit": PAGE_QUERY["limit"], "offset": PAGE_QUERY["offset"]}
-DEFINITIONS = (f"{SKOS}definition", f"{RDFS}comment", "http://www.w3.org/ns/prov#definition")
+DEFINITIONS = (f"{SKOS}definition", f"{RDFS}comment", f"{PROV}definition")
 """Properties that hold a definition, the best first."""
 
 
