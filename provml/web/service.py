@@ -23,8 +23,6 @@ from provml.web.snapshots import Snapshots
 
 logger = logging.getLogger("provml.web")
 
-RECORDED_SECONDS = 0.1
-"""What a client recorded here is indexed for the next question, unless that was done this short a time ago."""
 
 VIEW_SECONDS = 0.25
 """Age up to which answers are not made again."""
@@ -185,13 +183,12 @@ class Service:
 
         It moves on with the index, but not so often that making the answers again takes most of the time.
         """
-        if self.view.is_due:
+        if self.view.is_due or self._recorded >= self._synced:
             self.view.move(await self._fresh(VIEW_SECONDS))
         return self.view.position
 
     async def _fresh(self, max_age: float) -> str:
-        age = time.monotonic() - self._synced
-        if age > max_age or (self._recorded >= self._synced and age > RECORDED_SECONDS):
+        if time.monotonic() - self._synced > max_age or self._recorded >= self._synced:
             start = time.monotonic()
             async with self._sync_lock:
                 if self._synced < start:  # else another request has waited for the same
