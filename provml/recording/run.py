@@ -80,6 +80,7 @@ class Run(RunCore):
         shipping: ShippingSettings | None = None,
     ) -> None:
         _check_settings(detail, every, run)
+        _check_switches(strict=strict, capture_environment=capture_environment, validate=validate)
         destination, spool = parse_destination(home, shipping) if home or shipping else (None, None)
         inherited_id, inherited_home, is_exported = inherit.inherited_run(spool or home)
         if not home and isinstance(parent, Run):
@@ -398,6 +399,12 @@ def _check_settings(detail: str, every: Any, run: str | None) -> None:
         raise ValueError(f"every must be a whole number of at least 1, not {every!r}.")
     if run is not None and not RUN_ID.fullmatch(run):
         raise ValueError(f"A run id consists of letters, digits, '-', '_' and '.', unlike {run!r}.")
+
+
+def _check_switches(**switches: bool) -> None:
+    for name, value in switches.items():
+        if value not in (True, False):
+            raise ValueError(f"{name} must be True or False, not {value!r}.")
 
 
 def record(name: str, **settings: Unpack[RunSettings]) -> Run:
