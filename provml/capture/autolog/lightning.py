@@ -29,8 +29,8 @@ def activate(session: Session, patches: Patches) -> None:
 def _ask(connector: Any, group: str, patches: Patches) -> None:
     def make_load(original: Any) -> Any:
         def load(requested: str) -> list[Any]:
-            found: list[Any] = original(requested)
-            return [*found, *callbacks()] if requested == group else found
+            loaded: list[Any] = original(requested)
+            return [*loaded, *callbacks()] if requested == group else loaded
 
         return load
 

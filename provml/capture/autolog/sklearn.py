@@ -187,24 +187,24 @@ class Recorder:
     def _score_prediction(self, name: str, value: Any, arguments: list[Any]) -> None:
         if not isinstance(value, (int, float)) and not (hasattr(value, "item") and getattr(value, "ndim", 1) == 0):
             return
-        known = next((key for argument in arguments for key in _bases(argument) if key in self._predictions), None)
-        if known is None:
+        source = next((key for argument in arguments for key in _bases(argument) if key in self._predictions), None)
+        if source is None:
             return
-        prediction = self._predictions[known]
+        prediction = self._predictions[source]
         estimator, x = prediction.model(), prediction.data()
         model = self._model(estimator) if estimator is not None else None
         run = self.session.run()
         if model is None or run is None:
             return
         measure = name.removesuffix("_score")
-        stage = self._evaluations.get(known)
+        stage = self._evaluations.get(source)
         if stage is None or stage.run is not run:
             targets = [
-                argument for argument in arguments if known not in _bases(argument) and hasattr(argument, "shape")
+                argument for argument in arguments if source not in _bases(argument) and hasattr(argument, "shape")
             ]
             using = _tables.record_table(run, x, "test", "X") if x is not None else []
             using += _tables.record_table(run, targets[0], "test", "y") if targets else []
-            stage = self._evaluations[known] = run.evaluation(of=model, using=using)
+            stage = self._evaluations[source] = run.evaluation(of=model, using=using)
             stage.measured(**{measure: value})
             stage.done()
         else:
@@ -230,11 +230,11 @@ def activate(session: Session, patches: Patches) -> None:
 def _classes(base: Any) -> Iterator[type]:
     """Return the base classes with methods to wrap, and all classes of estimators."""
     yield from (value for name, value in vars(base).items() if name.endswith("Mixin") and isinstance(value, type))
-    waiting, seen = [base.BaseEstimator], set()
+    waiting, visited = [base.BaseEstimator], set()
     while waiting:
         cls = waiting.pop()
-        if cls not in seen:
-            seen.add(cls)
+        if cls not in visited:
+            visited.add(cls)
             waiting += cls.__subclasses__()
             yield cls
 
