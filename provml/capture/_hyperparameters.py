@@ -10,10 +10,10 @@ from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from provml.capture._safe import try_or
 from provml.errors import MAX_SUGGESTIONS, WrongType
 from provml.recording.kinds import hyperparameter_of
 from provml.recording.redaction import redact
+from provml.recording.safety import try_or
 from provml.recording.stages import Stage
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any, Self
 from provml.recording.core import Using
 from provml.recording.data import Data
 from provml.recording.run import Run
-from provml.recording.safety import EndsOnExit
+from provml.recording.safety import EndsOnExit, report_errors
 from provml.recording.settings import DataKind
 from provml.recording.stages import Epoch, Stage
 
@@ -76,13 +76,11 @@ class SafeSection(EndsOnExit):
 
     def _call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
         if not self.run.disabled:
-            try:
+            with report_errors(self.run):
                 section = self._resolve()
                 if method == "validation":
                     kwargs.setdefault("using", self._validation_data())
                 return getattr(section, method)(*args, **kwargs) if section is not None else None
-            except Exception as error:
-                self.run._report_error(error)
         return None
 
 

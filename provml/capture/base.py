@@ -15,7 +15,6 @@ from typing import Any, TypeVar, Unpack
 from provml.capture._data import CaptureData, check_roles
 from provml.capture._hyperparameters import MANUAL, Hyperparameters, HyperparameterSource, Selection
 from provml.capture._models import CaptureModels
-from provml.capture._safe import try_or
 from provml.capture._settings import Watch
 from provml.errors import WrongType
 from provml.recording.batches import Batch
@@ -24,7 +23,7 @@ from provml.recording.exit_status import UNKNOWN_EXCEPTION, status_of_exit
 from provml.recording.frames import known_exceptions, raised_in_package
 from provml.recording.kinds import hyperparameter_of
 from provml.recording.run import Run, record
-from provml.recording.safety import EndsOnExit, never_raise
+from provml.recording.safety import EndsOnExit, never_raise, report_errors, try_or
 from provml.recording.settings import BaseSettings
 from provml.recording.stages import Epoch, Stage
 
@@ -109,11 +108,9 @@ class CaptureBase(EndsOnExit):
     def done(self, *, error: BaseException | None = None) -> None:
         """End and save what is open. The end of the run calls this, too."""
         self.run._unregister(self)
-        try:
+        with report_errors(self.run):
             self.end_training(error=error or self._exit_error())
             self.end_evaluation(error=error)
-        except Exception as capture_error:
-            self.run._report_error(capture_error)
 
     def try_or(self, function: Callable[[], T], default: T) -> T:
         """Return the result of a function, or the default if it raises: the rest of the training is still recorded."""
@@ -287,12 +284,10 @@ class CaptureBase(EndsOnExit):
     def _record_saved(self, path: Any, part: str, fields: dict[str, Any]) -> Data | None:
         """Record that the model, or the part of it with this name, was saved."""
         if self.last_training is not None:
-            try:
+            with report_errors(self.run):
                 section = self.epoch if self.epoch is not None else self.last_training
                 model = self.models.record_file(section, path, is_current=True, part=part, **fields)
                 self.models.set_last(model, part)
-            except Exception as error:
-                self.run._report_error(error)
         return self.models.last
 
     def begin_evaluation(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from provml.journal import events
 from provml.journal.location import split_batch
 from provml.recording.encoding import encode_measures
-from provml.recording.safety import EndsOnExit, as_index
+from provml.recording.safety import EndsOnExit, as_index, report_errors
 
 if TYPE_CHECKING:
     from provml.journal.batch_buffer import BatchBuffer
@@ -184,21 +184,17 @@ class BatchedSection:
 
     def _acquire_buffer(self) -> BatchBuffer | None:
         """Acquire the batch buffer; None if a section of another thread owns it."""
-        try:
+        with report_errors(self.run):
             buffer = self.run._acquire_buffer(self)
-        except Exception as error:
-            self.run._report_error(error)
-            return None
-        self._buffer = buffer or self._buffer
-        return buffer
+            self._buffer = buffer or self._buffer
+            return buffer
+        return None
 
     def _release_buffer(self) -> None:
         """Flush all batches and leave the buffer to other sections."""
         if self._buffer is not None and self._buffer.owner is self:
-            try:
+            with report_errors(self.run):
                 self._buffer.release()
-            except Exception as error:
-                self.run._report_error(error)
 
 
 class RecordedBatches(Iterator[Any]):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 P = ParamSpec("P")
+T = TypeVar("T")
 ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.pow)
 DIVISION = (operator.truediv, operator.floordiv, operator.mod, divmod)
 
@@ -49,6 +51,25 @@ def never_raise(method: Callable[Concatenate[M, P], None]) -> Callable[Concatena
                 self.run._report_error(error)
 
     return guarded
+
+
+@contextmanager
+def report_errors(run: ErrorReporter) -> Iterator[None]:
+    """Report an exception of a `with` block as a capture error of the run.
+
+    This is `never_raise` for a part of a method, and for a method that returns a value.
+    """
+    try:
+        yield
+    except Exception as error:
+        run._report_error(error)
+
+
+def try_or(run: ErrorReporter, function: Callable[[], T], default: T) -> T:
+    """Return the result of a function, or the default if it raises: the rest of the training is still recorded."""
+    with report_errors(run):
+        return function()
+    return default
 
 
 def as_index(value: Any, label: str) -> int:
