@@ -102,17 +102,17 @@ def test_a_usual_script_needs_six_lines_and_gives_the_same_weights_and_output(tm
 
 def test_an_epoch_is_its_number(tmp_path: Path):
     with Capture("numbers", home=tmp_path) as capture:
-        seen = list(capture.epochs(range(3)))  # a loop that counts from 0 goes on to do so
-        assert [int(epoch) for epoch in seen] == [0, 1, 2]
-        assert [epoch.index for epoch in seen] == [1, 2, 3]
-        assert ["%d" % epoch for epoch in seen] == ["0", "1", "2"]  # noqa: UP031
-        assert f"{seen[1]:02d} {seen[1]}" == "01 1"
-        assert seen[1] + 1 == 2
-        assert seen[2] % 2 == 0
-        assert list(range(seen[2])) == [0, 1]
-        assert seen[0] < seen[1]
-        assert json.dumps({"epoch": seen[2]}) == '{"epoch": 2}'
-        assert type(pickle.loads(pickle.dumps(seen[2]))) is int
+        taken = list(capture.epochs(range(3)))  # a loop that counts from 0 goes on to do so
+        assert [int(epoch) for epoch in taken] == [0, 1, 2]
+        assert [epoch.index for epoch in taken] == [1, 2, 3]
+        assert ["%d" % epoch for epoch in taken] == ["0", "1", "2"]  # noqa: UP031
+        assert f"{taken[1]:02d} {taken[1]}" == "01 1"
+        assert taken[1] + 1 == 2
+        assert taken[2] % 2 == 0
+        assert list(range(taken[2])) == [0, 1]
+        assert taken[0] < taken[1]
+        assert json.dumps({"epoch": taken[2]}) == '{"epoch": 2}'
+        assert type(pickle.loads(pickle.dumps(taken[2]))) is int
         assert [str(epoch) for epoch in capture.epochs(2)] == ["1", "2"]
     with provml.record("numbers", home=tmp_path) as run:
         for epoch in run.training().epochs(2):
