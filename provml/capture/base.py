@@ -119,18 +119,25 @@ class CaptureBase(EndsOnExit):
     # ---- a training
 
     def begin_training(
-        self, values: Mapping[str, Any], *, using: Iterable[Data] = (), model: Any = None, after: Data | None = None
+        self,
+        values: Mapping[str, Any],
+        *,
+        using: Iterable[Data] = (),
+        model: Any = None,
+        after: Data | None = None,
+        ago: float = 0.0,
     ) -> Stage:
         """Begin a training of a model object. A training that is still open was interrupted by an exception.
 
-        The training continues from the model `after`, otherwise from the recorded state of this object.
+        The training continues from the model `after`, otherwise from the recorded state of this object. It began `ago`
+        seconds before now.
         """
         self.end_training(error=self.interruption())
         self._earlier_errors = set(map(id, known_exceptions(None)))
         observed = {name: value for name, value in values.items() if value is not None or name not in self._parameters}
         selected = self.hyperparameters.begin({**self._parameters, **observed})
         initial = after or self.models.lookup(model)
-        self.stage = self.last_training = Stage(self.run, "training", "training", using, selected)
+        self.stage = self.last_training = Stage(self.run, "training", "training", using, selected, ago=ago)
         if initial is not None:
             self.stage.used(initial, role="model")
         self.models.begin_training(model, self.stage, initial)

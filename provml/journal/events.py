@@ -106,7 +106,10 @@ class Workflow(Event):
 
 
 class Begin(Event):
-    """Start of a stage, a step or a section; `parent` is the location of its parent or of its paired section."""
+    """Start of a stage, a step or a section; `parent` is the location of its parent or of its paired section.
+
+    `rule` says how a section was recognized in a training that did not announce it.
+    """
 
     location: str
     kind: str
@@ -117,6 +120,7 @@ class Begin(Event):
     using: list[str] = []
     values: Values = {}
     by: str = ""
+    rule: str = ""
 
 
 class Done(Event):

@@ -47,6 +47,7 @@ FRAMEWORKS = {
     "sklearn": Framework("sklearn.base", (1, 4), (2,), "sklearn"),
     "xgboost": Framework("xgboost", (2, 1), (4,)),
     "lightgbm": Framework("lightgbm", (4, 3), (5,)),
+    "torch": Framework("torch", (2, 4), (3,)),
 }
 """The frameworks and packages that autolog records, by the name of their module in this package."""
 MODULES = {"pytorch_lightning": "lightning"}
