@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from provml import mapping, paths, rdf, vocab, workflow
+from provml import mapping, paths, rdf, workflow
 from provml.errors import IndexDamaged
 from provml.journal import annotations as annotation_events
 from provml.journal import capture_errors, location
@@ -101,7 +101,8 @@ class IndexCheckpoint(msgspec.Struct):
 
     `fingerprint` identifies the code and ontologies that wrote the index, `journals` are keyed by their path below the
     home, `run_statuses` holds the status and end that were written for each run, `annotations` those of each run that
-    somebody annotated. `new_links` is what was loaded and not yet used to derive links.
+    somebody annotated. `new_links` is what was loaded and not yet used to derive links. Runs that have ended are in the
+    table of sealed runs with the digest `sealed`, except for those in `unsealed`, which changed or were removed since.
     """
 
     fingerprint: str = ""
@@ -111,6 +112,8 @@ class IndexCheckpoint(msgspec.Struct):
     imported_files: list[str] = []
     new_links: NewLinks = msgspec.field(default_factory=NewLinks)
     needs_compaction: bool = False
+    sealed: str = ""
+    unsealed: set[str] = set()
 
 
 @cache
@@ -118,8 +121,10 @@ def format_fingerprint() -> str:
     """Return a digest of everything that decides what is in an index: ontologies, event format and mapping code."""
     digest = hashlib.sha256(str(journal_events.VERSION).encode())
     files = [*paths.ontologies().glob("*.ttl")]
-    for package in (mapping, rdf, vocab):
-        files += Path(str(package.__file__)).parent.glob("*.py")
+    folders = [Path(str(package.__file__)).parent for package in (mapping, rdf)]
+    folders.append(folders[0].with_name("vocab"))  # by its name: loading it is slow
+    for folder in folders:
+        files += folder.glob("*.py")
     files += [Path(str(module.__file__)) for module in MAPPED_MODULES]
     files.append(Path(__file__).with_name("links.py"))
     for path in sorted(files):

@@ -5,15 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from provml.errors import FileFormatError
 from provml.journal import events
 from provml.journal.reader import JournalReader, Record, has_lines, read_header
 from provml.journal.run_files import is_main
 from provml.journal.status import HEARTBEAT_TIMEOUT, is_dead, journal_status
-from provml.mapping import EventMapper, NewLinks
+from provml.mapping import NewLinks
 from provml.store.checkpoint import JournalCheckpoint
 from provml.store.siblings import FirstJournalCache, SiblingJournals
+
+if TYPE_CHECKING:
+    from provml.mapping import EventMapper
 
 EVENTS_PER_CHUNK = 5000
 """Events that are mapped before their N-Triples are yielded."""
@@ -74,11 +78,11 @@ def is_complete(source: JournalSource, journal: JournalCheckpoint, signature: tu
     """True if a sealed journal has nothing new; one that has is reset, to be read from the start."""
     if journal.signature is None:
         return False
-    if journal.signature != signature and signature[0] > journal.offset:
-        if JournalReader(source.path, offset=journal.offset, number=journal.line_number).has_more():
-            journal.reset()
-            return False
-        journal.signature = signature  # the rest is reserved space that the writer never used
+    is_longer = journal.signature != signature and signature[0] > journal.offset
+    if is_longer and JournalReader(source.path, offset=journal.offset, number=journal.line_number).has_more():
+        journal.reset()
+        return False
+    journal.signature = signature  # another time, or the rest is reserved space that the writer never used
     return True
 
 
@@ -112,6 +116,8 @@ def map_events(
 
     At each yield the checkpoint is at the end of what was yielded.
     """
+    from provml.mapping.mapper import EventMapper  # not at the top: it loads the vocabulary
+
     if not journal.offset:
         first_journal = source.first_journals.find(source.path.parent)
         is_other = first_journal is not None and first_journal[0] != source.path
