@@ -19,9 +19,7 @@ SEALING = IndexLimits(seal_runs=3, sealed_check_seconds=0, snapshot_events=1)
 
 def train(home: Path, number: int) -> None:
     with (
-        Run(
-            "sweep", home=home, model="net", strict=True, run=f"r{number}", capture_environment=False, **settings
-        ) as run,
+        Run("sweep", home=home, model="net", strict=True, run=f"r{number}", capture_environment=False) as run,
         run.training(learning_rate=number / 10) as training,
     ):
         for epoch in training.epochs(2):
