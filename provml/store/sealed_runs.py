@@ -89,12 +89,14 @@ class SealedRuns(Mapping[str, SealedRun]):
     def changed(self, home: Path, names: Container[str], unsealed: Container[str]) -> list[str]:
         """Return the runs whose folders are not as they were; `names` are the folders that there are."""
         runs = f"{home}/runs"
-        known = self.folders
+        states = self.folders
         changed = [
-            run for run, state in known.items() if run not in unsealed and _quick_state(f"{runs}/{run}", state) != state
+            run
+            for run, state in states.items()
+            if run not in unsealed and _quick_state(f"{runs}/{run}", state) != state
         ]
         if isinstance(names, Iterable):  # packed runs have no folder, unless somebody annotates or resumes them
-            changed += [run for run in names if run in self.entries and run not in known and run not in unsealed]
+            changed += [run for run in names if run in self.entries and run not in states and run not in unsealed]
         return changed
 
 
