@@ -371,7 +371,7 @@ class RemoteStore(Store):
     # ---- runs
 
     def runs(self, limit: int | None = None) -> list[RunInfo]:
-        """List the runs, the latest first; with `limit` only so many."""
+        """List the runs, the latest first; with `limit` at most that number."""
         runs = msgspec.json.decode(self._remote.request("GET", "/api/v1/store/runs").body, type=list[RunInfo])
         return runs[:limit]
 

@@ -394,7 +394,7 @@ class Store:
     # ---- runs
 
     def runs(self, limit: int | None = None) -> list[RunInfo]:
-        """List the runs, the latest first; with `limit` only so many, which is fast in a home with many runs."""
+        """List the runs, the latest first; with `limit` at most that number, which is fast in a large home."""
         self.sync()
         if limit is not None:
             return [self._info(run, self._index.run_journals(run)) for run in islice(self._index.names(), limit)]

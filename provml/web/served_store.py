@@ -42,7 +42,7 @@ class ServedStore(Store):
         return 0 if self._is_reading else super().sync(on_progress)
 
     def runs(self, limit: int | None = None) -> list[RunInfo]:
-        """List the runs, the latest first; with `limit` only so many."""
+        """List the runs, the latest first; with `limit` at most that number."""
         if not self._is_reading:
             return super().runs(limit)
         with self._shared_lock:
