@@ -21,13 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyoxigraph as ox
+from msgspec import structs
 
 from provml import paths
 from provml.journal import run_files
 from provml.journal.annotations import Annotation
 from provml.rdf.namespaces import ONTOLOGY
 from provml.store import checkpoint as checkpoints
-from provml.store import file_checksums, lock, sealed_runs
+from provml.store import file_checksums, lock, sealed_runs, statements
 from provml.store.annotations import AnnotationWriter, own_name
 from provml.store.backend import OxigraphBackend, damage_reason, is_corrupt, is_damaged, is_lock_error
 from provml.store.checkpoint import IndexCheckpoint, JournalCheckpoint, Problem, is_lengthened
@@ -35,6 +36,7 @@ from provml.store.imports import ImportedFiles
 from provml.store.journal_mapping import EVENTS_PER_CHUNK
 from provml.store.run_status import RunJournals, RunStatusWriter, journals_by_run, was_indexed_out_of_order
 from provml.store.sealed_runs import SealedEntry, SealedRun, SealedRuns, folder_state, make_entry
+from provml.store.statements import StatementFile
 
 ONTOLOGY_GRAPH = ox.NamedNode(ONTOLOGY)
 
@@ -132,7 +134,7 @@ class Index:
         """Replace an index by an empty one; the caller holds the lock."""
         for attempt in range(100):
             gc.collect()
-            for name in ("progress", file_checksums.NAME):
+            for name in ("progress", file_checksums.NAME, statements.NAME):
                 (folder / name).unlink(missing_ok=True)
             sealed_runs.remove_others(folder, "")
             for part in ("snapshot", "store"):
@@ -374,10 +376,12 @@ class Index:
 
     def seal(self, runs: dict[str, RunJournals]) -> None:
         """Move runs to the table of sealed runs, and write it."""
-        added = {run: entry for run, journals in runs.items() if (entry := self._seal_entry(run, journals))}
+        entries = {run: self._seal_entry(run, journals) for run, journals in runs.items()}
+        added = {run: entry for run, entry in entries.items() if entry is not None}
         if not added:
             return
         checkpoint = self.checkpoint
+        digests = self._take_statements({run: runs[run] for run in added})
         self.sealed = self.sealed.replaced(checkpoint.unsealed, added)
         checkpoint.unsealed = set()
         for run in added:
@@ -386,10 +390,35 @@ class Index:
             checkpoint.run_statuses.pop(run, None)
             checkpoint.annotations.pop(run, None)
         folder = None if self.is_private else self.folder
+        if folder is not None:
+            checkpoint.statement_bytes = StatementFile(folder).append(checkpoint.statement_bytes, digests)
         checkpoint.sealed = sealed_runs.write(folder, self.sealed)
         self.save_checkpoint()
         if folder is not None:
             sealed_runs.remove_others(folder, checkpoint.sealed)
+
+    def _take_statements(self, runs: dict[str, RunJournals]) -> dict[str, bytes]:
+        """Return the digests of runs that are being sealed, with those of the time before they were reopened."""
+        saved: dict[str, bytes] = {}
+        if self.folder is not None and not self.is_private and self.checkpoint.unsealed & runs.keys():
+            saved = StatementFile(self.folder).read(self.checkpoint.statement_bytes)
+        return {
+            run: b"".join([saved.get(run, b"") if run in self.sealed else b"", *(j.foreign for _, j in journals)])
+            for run, journals in runs.items()
+        }
+
+    def forget(self, runs: Iterable[str]) -> None:
+        """Remove runs from the checkpoint, whose statements are gone from the graph."""
+        checkpoint = self.checkpoint
+        for run in runs:
+            if run in self.sealed:
+                checkpoint.unsealed.add(run)
+            for key in [key for key in checkpoint.journals if key.startswith(f"runs/{run}/")]:
+                del checkpoint.journals[key]
+            checkpoint.run_statuses.pop(run, None)
+            checkpoint.annotations.pop(run, None)
+        self._reserved = set(checkpoint.journals)
+        self.save_checkpoint()
 
     def _seal_entry(self, run: str, journals: RunJournals) -> SealedEntry | None:
         """Return the entry of a run in the table; None if its folder is not as it was indexed."""
@@ -402,7 +431,8 @@ class Index:
         if state is not None and dict(state.annotations) != sizes:
             return None
         name = own_name(journals, annotations.annotations if annotations is not None else [])
-        sealed = SealedRun(journals, self.checkpoint.run_statuses[run], annotations)
+        without = [(key, structs.replace(journal, foreign=b"")) for key, journal in journals]
+        sealed = SealedRun(without, self.checkpoint.run_statuses[run], annotations)
         return make_entry(sealed, _start(journals), name or journals[0][1].state.experiment, state)
 
     def problems(self) -> list[Problem]:

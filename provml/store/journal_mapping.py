@@ -15,6 +15,7 @@ from provml.journal.status import HEARTBEAT_TIMEOUT, is_dead, journal_status
 from provml.mapping import NewLinks
 from provml.store.checkpoint import JournalCheckpoint
 from provml.store.siblings import FirstJournalCache, SiblingJournals
+from provml.store.statements import foreign_digests
 
 if TYPE_CHECKING:
     from provml.mapping import EventMapper
@@ -135,16 +136,24 @@ def map_events(
             journal.events += mapped
             count += mapped
             if count >= events_per_chunk:
-                yield count, mapper.take_ntriples()
+                yield count, _take_ntriples(mapper, journal)
                 count = 0
     except FileFormatError as error:
         journal.mark_unreadable(source.key, f"{error.reason}; upgrade provml")
     except OSError as error:  # raised after the events before it
         failure = error
     if count:
-        yield count, mapper.take_ntriples()
+        yield count, _take_ntriples(mapper, journal)
     if failure is not None:
         raise failure
+
+
+def _take_ntriples(mapper: EventMapper, journal: JournalCheckpoint) -> bytes:
+    """Return the N-Triples of a mapper, and add the digests of those about nodes of others to the checkpoint."""
+    text = mapper.take_ntriples()
+    if journal.state.header is not None:
+        journal.foreign += foreign_digests(text, journal.state.header.run)
+    return text
 
 
 def _map_record(record: Record, mapper: EventMapper, journal: JournalCheckpoint, key: str) -> int:

@@ -612,15 +612,28 @@ class Store:
             return self.sync(on_progress)
 
     def remove(self, run_id: str) -> RunInfo:
-        """Remove a run: its journals, and by a rebuild of the index its triples."""
+        """Remove a run: its journals, and what no other run states from the graph."""
         return self.remove_all([run_id])[0]
 
     def remove_all(self, run_ids: Iterable[str]) -> list[RunInfo]:
-        """Remove several runs with one rebuild; none of them if one does not exist or is still running."""
+        """Remove several runs; none of them if one does not exist or is still running."""
         infos = list({info.id: info for info in map(self.run, run_ids)}.values())
-        maintenance.remove(self.home, [info.id for info in infos])
+        self._remove([info.id for info in infos])
         self.sync()
         return infos
+
+    @heals
+    def _remove(self, run_ids: list[str]) -> None:
+        """Remove the journals of runs, and from the index what only they state, or leave that to the next sync."""
+        from provml.store.removal import apply_removal, plan_removal
+
+        with self._lock:
+            maintenance.check_removable(self.home, run_ids)
+            removal = plan_removal(self._index, run_ids)
+            maintenance.remove(self.home, run_ids)
+            if removal is not None:
+                apply_removal(self._index, removal, run_ids)
+            self._index.expect_changes()
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Copy everything but the index to a new folder, which is then a home of its own. Runs may be active."""

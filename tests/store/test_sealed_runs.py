@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyoxigraph as ox
 import pytest
@@ -122,3 +123,57 @@ def test_a_lost_table_of_sealed_runs_is_rebuilt(home: Path):
     with Store(home, limits=SEALING) as store:
         assert len(store.runs()) == 5
         assert "missing" in store._index.damage
+
+
+# ---- removal
+
+
+def record_shared(home: Path, number: int) -> None:
+    """Record a run that shares its plan, its data and a person with others, and has some of its own."""
+    with Run("sweep", home=home, model=f"net {number % 2}", strict=True, run=f"s{number}", by="ada") as run:
+        data = run.dataset(f"data {number % 2}".encode(), name=f"flowers {number % 3}", role="raw", seen_by=number)
+        run.dataset(f"never used {number % 2}".encode(), name="spare")
+        with run.filter("gray", using=data, threshold=number) as step:
+            clean = step.produced(b"the same for all", name="clean")
+        with run.training(using=clean, learning_rate=0.1, **{f"only_{number}": number}) as training:
+            for epoch in training.epochs(2):
+                epoch.measured(loss=1 / epoch.index)
+            model = training.produced(f"weights {number % 2}".encode())
+        with run.evaluation(of=model) as test:
+            test.measured(accuracy=number / 10)
+        run.tag("shared")
+        if number == 4:
+            with run.child("part") as child, child.training(using=data) as training, training.epoch(1) as epoch:
+                epoch.measured(loss=1.0)
+
+
+@pytest.mark.parametrize("seal_runs", [3, 1000])
+def test_an_index_after_a_removal_is_that_of_the_other_journals(tmp_path: Path, seal_runs: int):
+    home = tmp_path / "home"
+    for number in range(6):
+        record_shared(home, number)
+    limits = IndexLimits(seal_runs=seal_runs, sealed_check_seconds=0)
+    with Store(home, limits=limits) as store:
+        store.sync()
+        inode = (home / "index" / "store" / "IDENTITY").stat().st_ino
+        for runs in (["s4"], ["s0"], ["s1", "s3"]):
+            store.remove_all(runs)
+            assert triples(store) == rebuilt(home, tmp_path), runs
+            assert not {*runs} & {info.id for info in store.runs()}
+        assert (home / "index" / "store" / "IDENTITY").stat().st_ino == inode, "the index was rebuilt"
+    with Store(home, limits=limits) as store:
+        assert triples(store) == rebuilt(home, tmp_path)
+
+
+def test_a_removal_that_is_killed_is_completed_by_the_next_sync(home: Path, tmp_path: Path, monkeypatch: Any):
+    import provml.store.removal as removal
+
+    def die(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(removal, "apply_removal", die)
+    with Store(home, limits=SEALING) as store, pytest.raises(KeyboardInterrupt):
+        store.remove("r2")
+    with Store(home, limits=SEALING) as store:
+        assert triples(store) == rebuilt(home, tmp_path)
+        assert [info.id for info in store.runs()] == ["r4", "r3", "r1", "r0"]
