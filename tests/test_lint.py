@@ -149,6 +149,7 @@ THIRD_PARTY = {
     "owlready2": {"validation"},
     "pandas": {"answers"},
     "polars": {"answers"},
+    "pyhornedowl": {"compiler"},
     "pyoxigraph": {"answers", "cli", "compiler", "rdf", "recording", "store", "validation", "web"},
     "pyshacl": {"validation"},
     "pytorch_lightning": {"capture"},
