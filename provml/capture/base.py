@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -322,7 +321,9 @@ def check_save_path(path: Any) -> Path | None:
 
 def check_parameters(parameters: Any) -> dict[str, Any]:
     """Return the setting `parameters` by the names that are recorded: a dictionary, a namespace or a data class."""
-    is_namespace = isinstance(parameters, Namespace | SimpleNamespace) or is_dataclass(parameters)
+    argparse = sys.modules.get("argparse")  # not imported here: autolog waits for its import by the script
+    namespaces = (SimpleNamespace, argparse.Namespace) if argparse is not None else (SimpleNamespace,)
+    is_namespace = isinstance(parameters, namespaces) or is_dataclass(parameters)
     values = vars(parameters) if is_namespace else parameters
     if values is not None and not isinstance(values, Mapping):
         raise WrongType("Capture", "parameters", parameters, "values by name", "Use parameters=vars(args).")

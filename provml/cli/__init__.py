@@ -21,6 +21,7 @@ compile      compile, ontology
 serve        serve
 ui           ui
 demo         demo
+run_script   run
 
 run_table    the table of runs as text that fits the terminal, for `runs` and `compare`
 run_comparison  a comparison of runs as text, for `compare`
@@ -46,6 +47,7 @@ from provml.cli import (
     mcp,
     pictures,
     query,
+    run_script,
     runs,
     serve,
     shipping,
@@ -63,6 +65,7 @@ def main() -> None:
 
 
 for module in (
+    run_script,
     runs,
     compare,
     annotate,

@@ -24,6 +24,7 @@ import inspect
 import opcode
 import os
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator
 from functools import lru_cache
@@ -137,6 +138,18 @@ def is_called_from(*modules: str) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def is_called_by_script(*packages: str) -> bool:
+    """Return whether the innermost caller outside of some packages is a script or module that is not installed."""
+    frame: FrameType | None = sys._getframe(2) if is_enabled() else None
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in packages:
+        frame = frame.f_back
+    if frame is None:
+        return False
+    file = os.path.realpath(frame.f_code.co_filename)
+    installed = [os.path.realpath(path) for path in sysconfig.get_paths().values()]
+    return not any(file.startswith(path + os.sep) for path in installed if path != os.path.realpath(sys.prefix))
 
 
 class CallTracker:

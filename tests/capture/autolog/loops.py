@@ -386,8 +386,8 @@ def frozen() -> Facts:
             optimizer.step()
             facts.losses[-1].append(loss.item())
             with torch.no_grad():
-                for kept, new in zip(average.parameters(), model.parameters(), strict=True):
-                    kept.lerp_(new, 0.5)
+                for mean, new in zip(average.parameters(), model.parameters(), strict=True):
+                    mean.lerp_(new, 0.5)
     return facts
 
 

@@ -11,8 +11,8 @@ from time import perf_counter, time
 from typing import Any, NamedTuple
 
 from provml.capture import _data, _layers
-from provml.capture._hyperparameters import Technique, is_same
-from provml.capture.autolog.torch._timeline import LOADER, STEPS, Phase, Row, Timeline
+from provml.capture._hyperparameters import MANUAL, Technique, is_same
+from provml.capture.autolog.torch._timeline import CALL, LOADER, Phase, Row, Timeline
 from provml.capture.base import CaptureBase
 from provml.capture.torch._optimizers import OptimizerTracker, unwrap_network
 from provml.journal.events import Batches
@@ -100,6 +100,7 @@ class Capture(CaptureBase):
         self.conclude_observation: Callable[[], None] = lambda: None
         """Ends the open row and phase of the observer."""
         self._rows: list[Row] = []
+        self._last_row: Row | None = None
         self._flushed = perf_counter()
         self._row_count = 0
         self._means: dict[str, list[float]] = {}
@@ -250,28 +251,39 @@ class Capture(CaptureBase):
                 self.stage.parameters(**self.hyperparameters.select({"loss": name}))
 
     def conclude(self, error: BaseException | None = None) -> None:
-        """End the open training: record what is waiting, and its model."""
+        """End the open training: record what is waiting, and its model.
+
+        An error after the last planned epoch is not one of the training.
+        """
         self.conclude_observation()
         if self.stage is not None:
             self._conclude(error)
-            self.end_training(error=error)
+            planned = self.hyperparameters.recorded_value("epochs")
+            is_complete = bool(self.timeline.rule) and isinstance(planned, int) and self.epochs_done >= planned
+            self.end_training(error=None if is_complete else error)
 
     @never_raise
     def _conclude(self, error: BaseException | None) -> None:
-        if error is None:
-            self.timeline.end()
-        else:
-            self.timeline.set_rule(self.timeline.rule or STEPS)
+        self.timeline.end()
         self._flush()
-        if error is None:
+        row = self._last_row
+        if error is None or (row is not None and row.source is not None and row.source.is_over):
             self._close_epoch()
-            self._record_files()
+        self._record_files()
+        if error is None:
+            self._record_early_stop()
             last = self.stage.current_epoch if self.stage is not None else None
             if self.models._training is not None and self.models._training.unchanged() is None:
                 self.saved(None, **({"epoch": last.index} if last is not None and self.timeline.rule else {}))
         for stage in self._validations:
-            stage.done(error=error)
+            stage.done()
         self._validations = []
+
+    def _record_early_stop(self) -> None:
+        """Record that fewer epochs were made than the command line planned."""
+        planned = self.hyperparameters.recorded_value("epochs")
+        if self.timeline.rule in (LOADER, CALL) and isinstance(planned, int) and 0 < self.epochs_done < planned:
+            self.record_early_stop(self.epochs_done, MANUAL, "the loop over its epochs was left", {})
 
     def end_training(self, *, error: BaseException | None = None) -> None:
         """End the training when its last step or validation ended, not now."""
@@ -334,6 +346,7 @@ class Capture(CaptureBase):
             finally:
                 self.tracker.observed = None
         self._rows.append(row)
+        self._last_row = row
         self.row_total += 1
         count = len(self._rows)
         if count >= FLUSH_ROWS or row.ended - self._flushed > FLUSH_SECONDS:

@@ -39,7 +39,7 @@ class Observer:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.torch = sys.modules["torch"]
-        self._made = 0
+        self._optimizer_count = 0
         self._serials: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         """Optimizers by the order of their construction, from 1."""
         self._schedulers: list[weakref.ref[Any]] = []
@@ -102,8 +102,8 @@ class Observer:
 
     def on_optimizer(self, optimizer: Any) -> None:
         """Note a new optimizer."""
-        self._made += 1
-        self._serials[optimizer] = self._made
+        self._optimizer_count += 1
+        self._serials[optimizer] = self._optimizer_count
         self._add_mirror(optimizer)
 
     def _add_mirror(self, optimizer: Any) -> None:
@@ -382,7 +382,7 @@ class Observer:
         self._numbers, self._capture, self._is_by_hand = {id(optimizer): 0}, None, False
         source = self._training_pass
         self._began = source.began if source is not None and source.began >= self._previous_end else now()
-        self._previous_end, self._setup, self._last_serial = self._began, Setup(), self._made
+        self._previous_end, self._setup, self._last_serial = self._began, Setup(), self._optimizer_count
         self._setup.scaler = self._scaler() if self._scaler is not None else None
         self._add(self._setup, optimizer, network)
         if network is not None and network in self._loaded_modules:
