@@ -16,6 +16,7 @@ validate     validate
 pictures     plot, lineage, report
 importing    import
 shipping     ship
+replay       replay
 mcp          mcp
 compile      compile, ontology
 serve        serve
@@ -46,6 +47,7 @@ from provml.cli import (
     mcp,
     pictures,
     query,
+    replay,
     runs,
     serve,
     shipping,
@@ -75,6 +77,7 @@ for module in (
     importing,
     serve,
     shipping,
+    replay,
     ui,
     maintenance,
     compile_command,

@@ -16,9 +16,10 @@ from typing import Any
 import msgspec
 
 from provml.exchange.mlflow import WRITER, Fields, Metric, MlflowRun, to_int
+from provml.web.ingest.endpoint import not_the_owner
 from provml.web.ingest.mlflow import search
 from provml.web.ingest.received import Received, read_requests, redact_json
-from provml.web.ingest.translation import SILENCE_SECONDS, Ingest, TranslatedRun
+from provml.web.ingest.translation import SILENCE_SECONDS, Ingest, NotTheOwner, TranslatedRun
 from provml.web.problems import Problem
 
 EXPERIMENTS = "experiments"
@@ -65,6 +66,10 @@ class ExperimentTable:
         experiment["last_update_time"] = max(now, experiment["last_update_time"])
         return ()
 
+    def owners(self, request: Received) -> Iterable[str]:
+        """Return nothing: experiments are shared."""
+        return ()
+
     def run_ids(self) -> Iterable[str]:
         """Return nothing: an experiment is no run."""
         return ()
@@ -92,6 +97,10 @@ class RunSource:
         self.run.apply(request.action, request.body, request.time)
         return self.run_ids()
 
+    def owners(self, request: Received) -> Iterable[str]:
+        """Return the owner of the run."""
+        return [self.run.owner]
+
     def run_ids(self) -> Iterable[str]:
         """Return the id of the run."""
         return [self.run.run_id] if self.run.run_id else []
@@ -110,7 +119,7 @@ class Tracking:
     """Everything that MLflow's client asks for, except the contents of files."""
 
     def __init__(self, home: Path) -> None:
-        self.ingest: Ingest[Any] = Ingest(home, WRITER, _new_source)
+        self.ingest: Ingest[Any] = Ingest(home, WRITER, new_source)
         self._lock = threading.RLock()
         self._runs: dict[str, MlflowRun] | None = None
         self._models: dict[str, str] = {}
@@ -159,7 +168,13 @@ class Tracking:
     def write(self, source: str, action: str, body: Fields, request: Received) -> None:
         """Keep a request about a source and take it in."""
         message = msgspec.structs.replace(request, action=action, body=body)
-        self.ingest.receive(source, message)
+        try:
+            self.ingest.receive(source, message)
+        except NotTheOwner:
+            raise not_the_owner("PERMISSION_DENIED") from None
+        except OSError as error:
+            detail = f"The request could not be kept ({error.strerror or error}). Free some space, then send it again."
+            raise Problem(507, "RESOURCE_EXHAUSTED", detail) from error
         if source != EXPERIMENTS:
             with self._lock:
                 self._register(self.ingest.source(source).state.run)
@@ -331,7 +346,8 @@ class Tracking:
         return _answer(models=[model_answer(model) for model in page], next_page_token=token)
 
 
-def _new_source(key: str) -> ExperimentTable | RunSource:
+def new_source(key: str) -> ExperimentTable | RunSource:
+    """Return a source by its key, or by the name of the file with its requests."""
     return ExperimentTable() if key == EXPERIMENTS or key.startswith(f"{EXPERIMENTS}-") else RunSource()
 
 
