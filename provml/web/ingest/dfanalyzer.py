@@ -180,7 +180,10 @@ class DataflowSource:
             for step in self.dataflows[-1].body.get("transformations") or ()
             for item in step.get("sets") or ()
         }
-        sets = [_redact_set(item, names.get(str(item.get("tag")), [])) for item in message["sets"]]
+        sets = [
+            _redact_set(item, names.get(str(item.get("tag")), [])) if isinstance(item, dict) else item
+            for item in message["sets"]
+        ]
         return {**message, "sets": sets}
 
 

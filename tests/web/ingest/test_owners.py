@@ -71,7 +71,7 @@ def test_another_token_cannot_change_a_run_of_mlflow(client: TestClient, service
 def test_no_file_has_a_secret_that_a_client_sent(client: TestClient, service: Service) -> None:
     dataflow = {"tag": "flow", "transformations": [{"tag": "training", "sets": [
         {"tag": "iset", "type": "INPUT", "attributes": [{"name": "API_KEY", "type": "TEXT"}]}]}]}  # fmt: skip
-    rows = {"sets": [{"tag": "iset", "elements": [["short-one"]]}], "error": f"login with {SECRET} failed"}
+    rows = {"sets": [None, {"tag": "iset", "elements": [["short-one"]]}], "error": f"login with {SECRET} failed"}
     task = {**WORKFLOW[0], "act_type": "task"}
     outcome = {"task": {"id": 2.0, "wf_execution": 1.5}, "dt": "train", "stderr": f"token={SECRET}", "type": "Output"}
     facets = {"env": {"environmentVariables": [{"name": "MY_TOKEN", "value": SECRET}]}}

@@ -28,6 +28,7 @@ DEFAULT_ID, DEFAULT_NAME = "0", "Default"
 RETRY_SECONDS = 300.0
 """A request to create a run that comes again within this time is the same request, if the run is still empty."""
 MAX_KEY_CHARS = 250
+STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 _KEY = re.compile(r"[/\w.\- :]+")
 _ADJECTIVES = ("able", "bold", "calm", "deft", "eager", "fair", "glad", "keen", "lucid", "merry", "neat", "quick")
 _NOUNS = ("ant", "bee", "crane", "dove", "elk", "finch", "gull", "hare", "ibis", "jay", "lynx", "mole", "newt", "owl")
@@ -236,6 +237,7 @@ class Tracking:
 
     def create_run(self, fields: Fields, request: Received) -> MlflowRun:
         """Create a run. A request that came before, and whose answer may have been lost, gives the same run."""
+        _check_types(fields)
         experiment = self.experiment(str(fields.get("experiment_id") or DEFAULT_ID))
         fields = {**fields, "experiment_id": experiment["experiment_id"]}
         with self._lock:
@@ -259,6 +261,8 @@ class Tracking:
         """Take in a request about a run, after the checks that MLflow's server makes."""
         run_id = str(fields.get("run_id") or fields.get("run_uuid") or "")
         run = self.run(run_id)
+        _check_types(fields)
+        _check_values(action, fields)
         _check_keys(action, fields)
         _check_params(run, action, fields)
         self.write(run_id, action, fields, request)
@@ -352,6 +356,28 @@ def new_source(key: str) -> ExperimentTable | RunSource:
 
 
 # ---- checks
+
+
+def _check_types(fields: Fields) -> None:
+    """Refuse a field that is not a list of objects although it should be."""
+    for name in ("metrics", "params", "tags", "datasets", "models"):
+        value = fields.get(name)
+        if value is not None and not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
+            raise search.invalid(f"Invalid value {str(value)[:100]!r} for parameter '{name}': no list of objects.")
+
+
+def _check_values(action: str, fields: Fields) -> None:
+    """Refuse a value of a measure that is no number, and a status that MLflow does not have."""
+    metrics = [fields] if action == "runs/log-metric" else fields.get("metrics") or ()
+    for metric in metrics if action in ("runs/log-metric", "runs/log-batch") else ():
+        try:
+            float(metric.get("value", 0.0))
+        except (TypeError, ValueError):
+            value = str(metric.get("value"))[:100]
+            raise search.invalid(f"Invalid value {value!r} for parameter 'value': a metric is a number.") from None
+    status = fields.get("status")
+    if action == "runs/update" and status is not None and status not in STATUSES:
+        raise search.invalid(f"Invalid value {str(status)[:100]!r} for parameter 'status'. Pass {', '.join(STATUSES)}.")
 
 
 def _check_keys(action: str, fields: Fields) -> None:
