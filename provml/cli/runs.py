@@ -25,6 +25,7 @@ from provml.cli.options import (
 from provml.cli.output import atomic_write
 from provml.cli.terminal import terminal_width
 from provml.errors import plural
+from provml.journal.status import STATUSES
 
 if TYPE_CHECKING:
     from provml.answers import Answer
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 RDF_FORMATS = ("nt", "nq", "ttl", "trig", "rdf", "jsonld")
 MAX_EPOCHS = 10
 """Epochs of each stage that `show` prints without --all."""
-STATUSES = ("FINISHED", "FAILED", "RUNNING", "KILLED", "LOST")
 PARTS = [
     "children",
     "stages",
@@ -85,12 +85,12 @@ def runs(
     """
     from provml.cli.run_table import format_runs
     from provml.store.healing import healing
-    from provml.store.run_table import load_table
 
     if descending and sort is None:
         raise click.UsageError("--desc needs --sort COLUMN.")
     with open_store(home) as store:
-        everything = healing(store, lambda: load_table(store.runs(), store.backend))
+        is_plain = (where, sort, status, name) == (None, None, (), None)
+        everything = healing(store, lambda: store._run_table(limit if is_plain else None))
     table = everything.filtered(where, status or None, name)
     if sort is not None:
         table = table.sorted(sort, descending=descending)
