@@ -152,10 +152,14 @@ class EndpointStore(Store):
 
     # ---- runs
 
-    def runs(self) -> list[RunInfo]:
-        """List the runs, the latest first. The status is that of the last sync."""
+    def runs(self, limit: int | None = None) -> list[RunInfo]:
+        """List the runs, the latest first; with `limit` at most that number. The status is that of the last sync."""
         self._check_open()
-        return run_nodes.list_runs(self.endpoint)
+        return run_nodes.list_runs(self.endpoint)[:limit]
+
+    def _finder(self) -> tuple[dict[str, str], Callable[[str], RunInfo]]:
+        runs = {info.id: info for info in self.runs()}
+        return {run: info.name for run, info in runs.items()}, runs.__getitem__
 
     def graph(self, run_id: str | None = None) -> ox.Store:
         """Return the graph of a run, or without a run the graph of all, in memory: it is sent over the network."""
