@@ -143,15 +143,15 @@ class Endpoint:
             except ServiceError as error:
                 failures.append(error)
                 continue
-            found = by_server_header(response.headers.get("Server", ""))
-            if found is None:
+            dialect = by_server_header(response.headers.get("Server", ""))
+            if dialect is None:
                 self._query_path = path
                 if path == "/query":  # as Fuseki has it
                     self.dialect = DIALECTS["jena"]
                 return
-            self.dialect = found
-            self._strip(found)
-            self._query_path = path if not self._path.endswith(found.query) and path else found.query
+            self.dialect = dialect
+            self._strip(dialect)
+            self._query_path = path or dialect.query
             return
         raise next((error for error in failures if error.status in (401, 403)), failures[0])
 

@@ -65,7 +65,7 @@ def list_runs(endpoint: Endpoint) -> list[RunInfo]:
     for run, annotation in read_annotations(endpoint):
         if annotation.kind == "note" and annotation.removed is None:
             notes.setdefault(run, []).append(annotation)
-    runs = [_info(run, known, labels, counts.get(run, (0, 0)), notes.get(run, [])) for run, known in facts.items()]
+    runs = [_info(run, values, labels, counts.get(run, (0, 0)), notes.get(run, [])) for run, values in facts.items()]
     return sorted(runs, key=lambda info: (info.started, info.id), reverse=True)
 
 

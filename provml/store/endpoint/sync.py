@@ -50,7 +50,7 @@ from provml.store.run_status import (
 from provml.store.siblings import FirstJournalCache
 
 COMMIT_TRIPLES = 500_000
-"""Triples after which links and progress are written; so many are sent again after an interruption."""
+"""Triples after which links and progress are written; after an interruption at most these are sent again."""
 RUNS_PER_QUERY = 200
 MAX_REFUSED = 100
 """Triples that an engine may refuse; if it refuses more, the cause is not in the triples."""
