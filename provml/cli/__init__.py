@@ -17,6 +17,7 @@ pictures     plot, lineage, report
 importing    import
 shipping     ship
 replay       replay
+syncing      sync
 mcp          mcp
 compile      compile, ontology
 serve        serve
@@ -51,6 +52,7 @@ from provml.cli import (
     runs,
     serve,
     shipping,
+    syncing,
     ui,
     validate,
 )
@@ -78,6 +80,7 @@ for module in (
     serve,
     shipping,
     replay,
+    syncing,
     ui,
     maintenance,
     compile_command,

@@ -2,11 +2,13 @@
 
 store            the store itself
 remote           the store of a service
-opening          open either of them
+endpoint         the store of a SPARQL endpoint, and the way of journals there
+opening          open any of them
 execute          checks, limits and errors of a query
 questions        questions of the catalog
 name_lookup      the nodes that names refer to
 backend          the protocol of an engine, and the embedded Oxigraph
+dialects         the table of SPARQL engines: addresses, rewrites, what each cannot do
 index            the index and its checkpoint: open, copy, snapshot
 file_checksums   checksums of the data files of an index
 healing          rebuild a damaged index, and start again
@@ -16,6 +18,9 @@ journal_mapping  new events of one journal as N-Triples
 chunk_stream     N-Triples as a file, mapped while it is loaded
 siblings         the journals of one run
 checkpoint       how far the index has read
+sealed_runs      what the index remembers of runs that have ended
+statements       digests of what each run states about nodes that it shares with others
+removal          remove runs from an index without a rebuild
 run_status       the status of each run, and its statements in the graph
 run_info         the summary of a run
 run_table        the runs by hyperparameters and measures

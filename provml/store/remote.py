@@ -36,6 +36,7 @@ from provml.remote.connection import Connection, Response, parse_address
 from provml.store.artifacts import Artifact, ArtifactList, list_artifacts
 from provml.store.backend import QueryResult, Readable
 from provml.store.checkpoint import Problem
+from provml.store.dialects import EMBEDDED
 from provml.store.index import Index
 from provml.store.query_process import QueryLimits
 from provml.store.run_info import RunInfo
@@ -55,6 +56,8 @@ QUERY_SECONDS = 300.0
 
 class RemoteBackend:
     """The SPARQL engine of a service."""
+
+    dialect = EMBEDDED
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -370,9 +373,14 @@ class RemoteStore(Store):
 
     # ---- runs
 
-    def runs(self) -> list[RunInfo]:
-        """List the runs, the latest first."""
-        return msgspec.json.decode(self._remote.request("GET", "/api/v1/store/runs").body, type=list[RunInfo])
+    def runs(self, limit: int | None = None) -> list[RunInfo]:
+        """List the runs, the latest first; with `limit` at most that number."""
+        runs = msgspec.json.decode(self._remote.request("GET", "/api/v1/store/runs").body, type=list[RunInfo])
+        return runs[:limit]
+
+    def _finder(self) -> tuple[dict[str, str], Callable[[str], RunInfo]]:
+        runs = {info.id: info for info in self.runs()}
+        return {run: info.name for run, info in runs.items()}, runs.__getitem__
 
     def fetch_journals(self, run_id: str | HasId, folder: Path) -> Path:
         """Copy the journals and annotations of a run to a folder, and return the folder of the run in it."""
