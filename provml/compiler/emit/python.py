@@ -170,7 +170,7 @@ class ModuleWriter:
 
     def write_init(self, cls: ClassTerm) -> str:
         self.names |= {"Iterable", "Mapping"}
-        names = [*cls.own, *(name for _, inherited in cls.inherited for name in inherited)]
+        names = [*cls.own, *(name for _, inherited in self.schema.inherited_fields(cls) for name in inherited)]
         ordered = [(name, cls.fields[name]) for name in sorted(names, key=lambda name: not cls.fields[name].required)]
         lines = ["    def __init__(", "        self,", "        iri: str,", "        *,"]
         lines += [f"        {name}: {self.parameter_type(spec)}," for name, spec in ordered]
