@@ -127,6 +127,9 @@ class BatchObserver(Protocol):
     def on_loop_left(self, batch: Batch) -> None:
         """Handle a loop that was left in the middle of a batch."""
 
+    def measured(self, /, **values: Any) -> None:
+        """Record measures of the current batch, or of its section after the last one."""
+
 
 class BatchedSection:
     """A section with batches. While it owns the batch buffer, the rows of the buffer are its newest batches."""
@@ -214,6 +217,10 @@ class RecordedBatches(Iterator[Any]):
         if self._iterator is None:
             self._iterator = record_batches(self._loader, self._observer)
         return next(self._iterator)
+
+    def measured(self, /, **values: Any) -> None:
+        """Record measures of the current batch, or after the loop of its epoch: where only the loader is known."""
+        self._observer.measured(**values)
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]  # raises the TypeError of a loader without a length
