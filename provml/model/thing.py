@@ -237,13 +237,20 @@ _set_iri = Thing.__dict__["iri"].__set__
 _set_values = Thing.__dict__["_values"].__set__
 
 
+MAX_LISTED = 12
+"""Number of fields that a message lists."""
+
+
 def _no_such_field(cls: type[Thing], name: str) -> str:
     suggestions: list[str] = []
     if not name.startswith("_"):  # tools often look up such names
         from difflib import get_close_matches
 
         suggestions = get_close_matches(name, cls.FIELDS, 1)
-    advice = f"did you mean {suggestions[0]!r}?" if suggestions else f"it has {', '.join(cls.FIELDS)}"
+    own_first = [*cls.__dict__.get("OWN_FIELDS", ()), *cls.FIELDS.values()]
+    names = list(dict.fromkeys(field.name for field in own_first))
+    listed = ", ".join(names[:MAX_LISTED]) + (f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else "")
+    advice = f"did you mean {suggestions[0]!r}?" if suggestions else f"it has {listed}"
     return f"{cls.__name__} has no field {name!r}; {advice}"
 
 
