@@ -409,8 +409,8 @@ def test_nothing_needs_another_machine(tmp_path: Path) -> None:
         [*command, str(tmp_path / "home")], cwd=root, env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    seen = json.loads(done.stdout)
-    assert seen["interfaces"] == ["lo"]
-    assert seen["hosts"] == ["127.0.0.1"]
-    assert seen["failures"] == []
-    assert set(seen["statuses"].values()) == {200}
+    report = json.loads(done.stdout)
+    assert report["interfaces"] == ["lo"]
+    assert report["hosts"] == ["127.0.0.1"]
+    assert report["failures"] == []
+    assert set(report["statuses"].values()) == {200}
