@@ -17,7 +17,7 @@ from provml.recording.inherit import RANK_VARIABLES
 
 os.environ.setdefault("MYPY_CACHE_DIR", tempfile.mkdtemp(prefix="mypy-"))  # before the workers start, who share it
 for _name in [*RANK_VARIABLES, *(name for name in os.environ if name.startswith("PROVML_"))]:
-    if _name != "PROVML_NO_SKIP":  # a setting of the tests, see below
+    if _name not in ("PROVML_NO_SKIP", "PROVML_SUITES"):  # settings of the tests
         os.environ.pop(_name, None)  # settings of the developer must not change what a test records
 for _name in ("COLUMNS", "LINES"):  # GNU readline exports them, so that the workers of xdist inherit a terminal size
     os.environ.pop(_name, None)

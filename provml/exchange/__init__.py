@@ -7,7 +7,9 @@ dnnprov       database dumps of DfAnalyzer, DNNProv, Keras-Prov and CNNProv
 """
 
 from provml.exchange.base import Importer, ImportOptions, SkippedPart, SourceRun
-from provml.exchange.importing import IMPORTERS, ImportReport, read
+from provml.exchange.importing import ImportReport, follow, read
+from provml.exchange.losses import LossReport
+from provml.exchange.registry import IMPORTERS
 from provml.exchange.run_journals import ImportedRun
 
 __all__ = [
@@ -16,7 +18,9 @@ __all__ = [
     "ImportReport",
     "ImportedRun",
     "Importer",
+    "LossReport",
     "SkippedPart",
     "SourceRun",
+    "follow",
     "read",
 ]

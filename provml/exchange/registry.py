@@ -1,0 +1,9 @@
+"""The importers by the name of their format. A source is read by the first one that recognises it."""
+
+from __future__ import annotations
+
+from provml.exchange.base import Importer
+from provml.exchange.dnnprov import DfAnalyzerDump
+from provml.exchange.mlflow_store import MlflowStore
+
+IMPORTERS: dict[str, Importer] = {importer.name: importer for importer in (DfAnalyzerDump(), MlflowStore())}
