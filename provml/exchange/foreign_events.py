@@ -1,8 +1,8 @@
 """Foreign runs as events: the one place where the record of any tracker becomes a run.
 
 A step of a metric is a section of the training: an epoch if the source says or plainly shows so, else a step. Metrics
-of a validation are those of a paired section. A learning rate that changes is an adaptation. What had to be guessed, and
-what has no place, is counted in the run's account.
+of a validation are those of a paired section. A learning rate that changes is an adaptation. What had to be guessed,
+and what has no place, is counted in the account of the run.
 """
 
 from __future__ import annotations

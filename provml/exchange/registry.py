@@ -5,5 +5,8 @@ from __future__ import annotations
 from provml.exchange.base import Importer
 from provml.exchange.dnnprov import DfAnalyzerDump
 from provml.exchange.mlflow_store import MlflowStore
+from provml.exchange.tensorboard import TensorBoardEvents
+from provml.exchange.wandb import WandbOffline
 
-IMPORTERS: dict[str, Importer] = {importer.name: importer for importer in (DfAnalyzerDump(), MlflowStore())}
+ALL: tuple[Importer, ...] = (DfAnalyzerDump(), MlflowStore(), WandbOffline(), TensorBoardEvents())
+IMPORTERS: dict[str, Importer] = {importer.name: importer for importer in ALL}
