@@ -247,8 +247,10 @@ class _File:
             self.rows_without[axis] = self.rows_without.get(axis, 0) + (axis not in items)
         if self.epochs is not None:
             epoch = items.get("epoch")
-            is_next = _is_index(epoch) and (not self.epochs or epoch > self.epochs[-1])
-            self.epochs = [*self.epochs, epoch][-1:] if is_next else None
+            if _is_index(epoch) and (not self.epochs or epoch > self.epochs[-1]):
+                self.epochs = [float(epoch)]
+            else:
+                self.epochs = None
 
     def history(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of the history, by key, with wandb's own."""
