@@ -13,6 +13,7 @@ from provml.model.values import IRI, Literal, Text
 if TYPE_CHECKING:
     from provml import capture, exchange, vocab
     from provml.answers import Answer
+    from provml.capture.autolog import autolog
     from provml.recording.data import Data
     from provml.recording.run import Run, record
     from provml.store import Store, open_store
@@ -34,6 +35,7 @@ __all__ = [
     "Text",
     "Thing",
     "__version__",
+    "autolog",
     "capture",
     "errors",
     "exchange",
@@ -49,6 +51,7 @@ _LAZY = {
     "Report": "provml.validation",
     "Run": "provml.recording.run",
     "Store": "provml.store",
+    "autolog": "provml.capture.autolog",
     "capture": "",
     "exchange": "",
     "open": "provml.store",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from provml.answers import Answer, as_json
 from provml.catalog import Parameter, Query
 from provml.errors import FilterError, InvalidParameter, ProvmlError
+from provml.journal.status import STATUSES
 
 if TYPE_CHECKING:
     from provml.store import Store
@@ -26,7 +27,6 @@ MAX_TEXT_CHARS = 2_000
 QUERY_SECONDS = 30.0
 QUESTION_PREFIX = "ask_"
 JSON_TYPES = {"integer": "integer", "double": "number", "boolean": "boolean"}
-STATUSES = ("FINISHED", "FAILED", "RUNNING", "KILLED", "LOST")
 TERMS = """SELECT ?term ?kind ?label ?definition (GROUP_CONCAT(DISTINCT STR(?super); separator=" ") AS ?broader) WHERE {
   GRAPH <https://w3id.org/provml> {
     ?term a ?kind .

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provml.capture._safe import try_or
 from provml.errors import WrongType
 from provml.recording.data import Data
 from provml.recording.data_registry import IdentityMap
 from provml.recording.encoding import to_text
+from provml.recording.safety import try_or
 
 if TYPE_CHECKING:
     from provml.recording.run import Run

@@ -10,9 +10,10 @@ from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from provml.capture._safe import try_or
 from provml.errors import MAX_SUGGESTIONS, WrongType
+from provml.recording.kinds import hyperparameter_of
 from provml.recording.redaction import redact
+from provml.recording.safety import try_or
 from provml.recording.stages import Stage
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ FLOAT32_ROUNDING = 1.2e-7
 """The largest fraction of a value that rounding to 32 bits changes."""
 MAX_FLOAT32 = 3.4e38
 """Larger numbers do not fit into 32 bits."""
-ALIASES = {"optimizer_name": "optimizer", "num_epochs": "epochs", "decay": "weight_decay", "lr": "learning_rate"}
-"""Keras-Prov's names of hyperparameters that differ from ours."""
+ALIASES = {"decay": "weight_decay"}
+"""Keras-Prov's names of hyperparameters that have another meaning elsewhere."""
 KERAS_PROV_NAMES = {"optimizer", "learning_rate", "weight_decay", "momentum", "epochs", "batch_size", "num_layers"}
 """Names that Keras-Prov selects for every optimizer, so a missing one is not worth a warning."""
 SIMILARITY = 0.76
@@ -48,7 +49,8 @@ class Selection:
         self.names: set[str] | None = None
         self._unseen: dict[str, str] = {}
         if choices is not None:
-            self._unseen = {ALIASES.get(name.lower(), name.lower()): name for name, chosen in choices.items() if chosen}
+            chosen_names = (name for name, chosen in choices.items() if chosen)
+            self._unseen = {_selected_name(name): name for name in chosen_names}
             self.names = set(self._unseen)
 
     def includes(self, name: str) -> bool:
@@ -75,6 +77,11 @@ class Selection:
     def select(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values to record, without secrets."""
         return {name: value for name, value in redact(values).items() if self.includes(name)}
+
+
+def _selected_name(name: str) -> str:
+    """Return the name of a hyperparameter that a user selects by this name."""
+    return ALIASES.get(name.lower(), hyperparameter_of(name.lower()))
 
 
 def _are_choices(choices: object) -> bool:
@@ -135,7 +142,7 @@ class HyperparameterSource:
         """Forget the state of the training before."""
 
     def on_epoch_deferred(self) -> None:
-        """Expect an epoch, which is recorded with its first batch or step."""
+        """Expect an epoch or an adaptation, which is recorded with the next batch or step."""
 
     def on_compared(self) -> None:
         """Remember the state of the framework after current values were compared with recorded ones."""
@@ -153,6 +160,7 @@ class Hyperparameters:
         self.source = source
         self._run = run
         self._tracker = ChangeTracker({})
+        self._announced: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
     def begin(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Begin a training with these hyperparameters; return those to record."""
@@ -164,6 +172,7 @@ class Hyperparameters:
 
     def end(self) -> None:
         """End a training: log the selected names that it did not have."""
+        self._announced = []
         self.selection.warn_unknown((), is_over=True)
 
     def select(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,12 +183,24 @@ class Hyperparameters:
         """Return the last recorded value of a hyperparameter, or None."""
         return self._tracker.values.get(name)
 
+    def announce(self, values: Mapping[str, Any], **details: Any) -> None:
+        """Announce a change that the user reports: it is recorded at the next check, when something is trained with it.
+
+        The same change is then not observed once more.
+        """
+        self._announced.append(({hyperparameter_of(name): value for name, value in values.items()}, details))
+        self.source.on_epoch_deferred()
+
     def is_check_due(self) -> bool:
         """Return whether to look for changes before a batch that is not the first of its epoch."""
-        return self.source.is_check_due(self.watches_batches)
+        return bool(self._announced) or self.source.is_check_due(self.watches_batches)
 
     def record_changes(self, stage: Stage, *, during: int | None = None) -> None:
         """Record what changed since the last check, for the open epoch or the epoch `during` that is about to begin."""
+        announced, self._announced = self._announced, []
+        for values, details in announced:
+            self._tracker.values |= values
+            stage.adapted(**details, during=during, **self.selection.select(values))
         if self.source.may_have_changed():
             self._compare(stage, during)
             self.source.on_compared()

@@ -27,6 +27,8 @@ class TrainedModel:
     stage: Stage
     progress: Callable[[], object]
     initial: Data | None = None
+    name: str = ""
+    """The name of one of several networks that a training changes."""
     latest: Data | None = None
     latest_location: str = ""
     latest_progress: object = None
@@ -51,7 +53,7 @@ class TrainedModel:
         if self.latest_location != self.location and self.unchanged() is None:
             if section is None:
                 return self.initial
-            self.set_latest(section.produced(None, epoch=section.index))
+            self.set_latest(section.produced(None, name=self.name, epoch=section.index))
         return self.latest
 
 
@@ -84,34 +86,45 @@ class CaptureModels:
         self._provided = provided
         self._progress = progress
         self._training: TrainedModel | None = None
+        self._parts: dict[str, TrainedModel] = {}
+        """The networks of the last training by name, if it has several."""
         self._by_object: IdentityMap[TrainedModel | Data] = IdentityMap()
         self._files = ModelFiles()
 
     def begin_training(self, model: Any, stage: Stage, initial: Data | None) -> None:
         """Set the object that a training changes, and the model it continues from."""
-        self._training = TrainedModel(stage, self._progress, initial)
+        self._training, self._parts = TrainedModel(stage, self._progress, initial), {}
         self._by_object.set(model, self._training)
 
-    def record_file(self, section: Stage | Epoch, path: Any, *, is_current: bool = False, **fields: Any) -> Data:
+    def begin_part(self, name: str, model: Any, stage: Stage, initial: Data | None) -> None:
+        """Set one of several networks that a training changes."""
+        self._parts[name] = TrainedModel(stage, self._progress, initial, name)
+        self._by_object.set(model, self._parts[name])
+
+    def record_file(
+        self, section: Stage | Epoch, path: Any, *, is_current: bool = False, part: str = "", **fields: Any
+    ) -> Data:
         """Record that a section saved its model in a file or folder; None: the model is in memory only.
 
         With `is_current` the file contains the weights as they are now. If these were recorded before, as the model of
-        an evaluation, it is the same model.
+        an evaluation, it is the same model. `part` is the name of one of several networks.
         """
-        unchanged = self._training.unchanged() if is_current and self._training is not None else None
+        training = self._parts.get(part, self._training)
+        unchanged = training.unchanged() if is_current and training is not None else None
         if unchanged is None:
-            model = section.produced(path, **fields)
+            model = section.produced(path, **({"name": part} | fields if part else fields))
         else:
             model = self._run.saved(unchanged, path, **fields) if path is not None else unchanged
         if path is not None:
             self._files.set(path, model)
         return model
 
-    def set_last(self, model: Data) -> None:
-        """Set the model that the last training produced."""
+    def set_last(self, model: Data, part: str = "") -> None:
+        """Set the model that the last training produced; `part` is the name of one of several networks."""
         self.last = model
-        if self._training is not None:
-            self._training.set_latest(model)
+        training = self._parts.get(part, self._training)
+        if training is not None:
+            training.set_latest(model)
 
     def add_alias(self, model: Any) -> None:
         """Treat this object as the model of the last training, too."""

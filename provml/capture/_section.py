@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
 from provml.recording.core import Using
 from provml.recording.data import Data
 from provml.recording.run import Run
-from provml.recording.safety import EndsOnExit, FormatsAsIndex
+from provml.recording.safety import EndsOnExit, report_errors
 from provml.recording.settings import DataKind
 from provml.recording.stages import Epoch, Stage
 
@@ -76,15 +76,31 @@ class SafeSection(EndsOnExit):
 
     def _call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
         if not self.run.disabled:
-            try:
+            with report_errors(self.run):
                 section = self._resolve()
                 if method == "validation":
                     kwargs.setdefault("using", self._validation_data())
                 return getattr(section, method)(*args, **kwargs) if section is not None else None
-            except Exception as error:
-                self.run._report_error(error)
         return None
 
 
-class SafeEpoch(SafeSection, FormatsAsIndex):
-    """The methods of an epoch. It is formatted as its number."""
+class SafeEpoch(SafeSection, int):
+    """The methods of an epoch. It is an `int`: the item of the loop if that is a number, otherwise its `index`."""
+
+    def __new__(cls, run: Run, resolve: Any, index: int, *args: Any, number: int | None = None) -> Self:
+        return int.__new__(cls, index if number is None else number)
+
+    def __init__(
+        self,
+        run: Run,
+        resolve: Callable[[], Stage | Epoch | None],
+        index: int,
+        validation_data: Callable[[], list[Data]] = list,
+        *,
+        number: int | None = None,
+    ) -> None:
+        super().__init__(run, resolve, index, validation_data)
+
+    def __reduce__(self) -> tuple[type[int], tuple[int]]:
+        """Become a plain number in a checkpoint or another process."""
+        return int, (int(self),)

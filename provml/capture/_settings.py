@@ -21,5 +21,7 @@ class CaptureSettings(BaseSettings, total=False):
     """Data by role: training, validation, test, model."""
     hyperparameters: Mapping[str, bool] | None
     """Hyperparameters to record (True) or to leave out (False), by name."""
+    parameters: Mapping[str, Any] | None
+    """More hyperparameters of each training, such as `vars(args)`; what the framework really uses has precedence."""
     watch: Watch
     """How often to look for changed hyperparameters."""

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any, TypeVar, Unpack
 
 from provml.capture._data import CaptureData, check_roles
 from provml.capture._hyperparameters import MANUAL, Hyperparameters, HyperparameterSource, Selection
 from provml.capture._models import CaptureModels
-from provml.capture._safe import try_or
 from provml.capture._settings import Watch
 from provml.errors import WrongType
 from provml.recording.batches import Batch
 from provml.recording.data import Data
 from provml.recording.exit_status import UNKNOWN_EXCEPTION, status_of_exit
 from provml.recording.frames import known_exceptions, raised_in_package
+from provml.recording.kinds import hyperparameter_of
 from provml.recording.run import Run, record
-from provml.recording.safety import EndsOnExit
+from provml.recording.safety import EndsOnExit, never_raise, report_errors, try_or
 from provml.recording.settings import BaseSettings
 from provml.recording.stages import Epoch, Stage
 
@@ -50,6 +53,7 @@ class CaptureBase(EndsOnExit):
         run: Run | str | None = None,
         data: Mapping[str, Any] | None = None,
         hyperparameters: Mapping[str, bool] | None = None,
+        parameters: Mapping[str, Any] | None = None,
         watch: Watch | None = None,
         source: HyperparameterSource | None = None,
         **settings: Unpack[BaseSettings],
@@ -58,6 +62,7 @@ class CaptureBase(EndsOnExit):
             raise ValueError(f"watch must be 'epoch' or 'batch', not {watch!r}.")
         selection = Selection(hyperparameters)
         provided = check_roles(data)
+        self._parameters = check_parameters(parameters)
         if run is not None and not isinstance(run, (str, Run)):
             raise WrongType("Capture", "run", run, "a run", "Pass the result of provml.record(…), or a run id.")
         if isinstance(run, Run) and settings:
@@ -103,11 +108,9 @@ class CaptureBase(EndsOnExit):
     def done(self, *, error: BaseException | None = None) -> None:
         """End and save what is open. The end of the run calls this, too."""
         self.run._unregister(self)
-        try:
+        with report_errors(self.run):
             self.end_training(error=error or self._exit_error())
             self.end_evaluation(error=error)
-        except Exception as capture_error:
-            self.run._report_error(capture_error)
 
     def try_or(self, function: Callable[[], T], default: T) -> T:
         """Return the result of a function, or the default if it raises: the rest of the training is still recorded."""
@@ -124,7 +127,8 @@ class CaptureBase(EndsOnExit):
         """
         self.end_training(error=self.interruption())
         self._earlier_errors = set(map(id, known_exceptions(None)))
-        selected = self.hyperparameters.begin(values)
+        observed = {name: value for name, value in values.items() if value is not None or name not in self._parameters}
+        selected = self.hyperparameters.begin({**self._parameters, **observed})
         initial = after or self.models.lookup(model)
         self.stage = self.last_training = Stage(self.run, "training", "training", using, selected)
         if initial is not None:
@@ -179,6 +183,34 @@ class CaptureBase(EndsOnExit):
         if batch is not None:
             batch.measured(**measures)
             batch.done()
+
+    @never_raise
+    def parameters(self, /, **values: Any) -> None:
+        """Record more hyperparameters: of the open training, otherwise of the trainings that follow."""
+        named = check_parameters(values)
+        if self.stage is not None:
+            self.stage.parameters(**self.hyperparameters.select(named))
+        else:
+            self._parameters |= named
+
+    @never_raise
+    def adapted(
+        self,
+        /,
+        *,
+        technique: str = MANUAL,
+        reason: str = "",
+        by: str = "",
+        parameters: dict[str, Any] | None = None,
+        **values: Any,
+    ) -> None:
+        """Record new values of hyperparameters, the technique that changed them, its parameters, the reason and person.
+
+        The change is recorded with the next step or batch: without one, nothing was learned with the new values. A
+        change of an optimizer's hyperparameter is observed anyway; this call adds why it was made.
+        """
+        if self.stage is not None:
+            self.hyperparameters.announce(values, technique=technique, reason=reason, by=by, parameters=parameters)
 
     def record_changes(self, *, during: int | None = None) -> None:
         """Record hyperparameters that changed, for the open epoch or the epoch `during` that is about to begin."""
@@ -247,12 +279,15 @@ class CaptureBase(EndsOnExit):
 
     def saved(self, path: Any, **fields: Any) -> Data | None:
         """Record that the model of the last training was saved in this file or folder; None: it is in memory only."""
+        return self._record_saved(path, "", fields)
+
+    def _record_saved(self, path: Any, part: str, fields: dict[str, Any]) -> Data | None:
+        """Record that the model, or the part of it with this name, was saved."""
         if self.last_training is not None:
-            try:
-                section = self.epoch or self.last_training
-                self.models.set_last(self.models.record_file(section, path, is_current=True, **fields))
-            except Exception as error:
-                self.run._report_error(error)
+            with report_errors(self.run):
+                section = self.epoch if self.epoch is not None else self.last_training
+                model = self.models.record_file(section, path, is_current=True, part=part, **fields)
+                self.models.set_last(model, part)
         return self.models.last
 
     def begin_evaluation(
@@ -276,3 +311,12 @@ def check_save_path(path: Any) -> Path | None:
     if path is not None and not isinstance(path, (str, os.PathLike)):
         raise WrongType("Capture", "save_model", path, "a path", "Use save_model='model.pt', or leave it out.")
     return Path(path) if path is not None else None
+
+
+def check_parameters(parameters: Any) -> dict[str, Any]:
+    """Return the setting `parameters` by the names that are recorded: a dictionary, a namespace or a data class."""
+    is_namespace = isinstance(parameters, Namespace | SimpleNamespace) or is_dataclass(parameters)
+    values = vars(parameters) if is_namespace else parameters
+    if values is not None and not isinstance(values, Mapping):
+        raise WrongType("Capture", "parameters", parameters, "values by name", "Use parameters=vars(args).")
+    return {hyperparameter_of(str(name)): value for name, value in (values or {}).items()}

@@ -20,11 +20,12 @@ PathArgument = click.Path(path_type=Path)
     "imports",
     multiple=True,
     type=PathArgument,
-    help="A file that the ontology imports (nothing is fetched).",
+    help="A file that the ontology imports, a folder of such files, or an XML catalog (nothing is fetched).",
 )
 @click.option("--shapes", type=PathArgument, help="Also write SHACL shapes to this file.")
 @click.option("--context", type=PathArgument, help="Also write a JSON-LD context to this file.")
 @click.option("--docs", type=PathArgument, help="Also write vocabulary pages into this directory.")
+@click.option("--strict", is_flag=True, help="Refuse an ontology that lacks anything, and list all problems.")
 @click.option("--check", is_flag=True, help="Write nothing; list stale files and exit with 1 if there are any.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 def compile_(
@@ -35,6 +36,7 @@ def compile_(
     shapes: Path | None,
     context: Path | None,
     docs: Path | None,
+    strict: bool,
     check: bool,
     quiet: bool,
 ) -> None:
@@ -52,12 +54,13 @@ def compile_(
     paths = {"-o": output, "--shapes": shapes, "--context": context, "--docs": docs}
     options = [f"{name} {path}" for name, path in paths.items() if path is not None]
     options += [f"--import {path}" for path in imports]
+    options += ["--strict"] if strict else []
     command = " ".join(["provml compile", *map(str, ontologies), *options])
     if ontologies:
         if output is None:
             raise click.UsageError(f"Missing option -o: provml compile {ontologies[0]} -o my_vocab.py")
         files, notes = compiler.user_files(
-            ontologies, output, imports=imports, shapes=shapes, jsonld=context, docs=docs
+            ontologies, output, imports=imports, shapes=shapes, jsonld=context, docs=docs, strict=strict
         )
         root = Path()
     else:

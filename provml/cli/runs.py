@@ -25,6 +25,7 @@ from provml.cli.options import (
 from provml.cli.output import atomic_write
 from provml.cli.terminal import terminal_width
 from provml.errors import plural
+from provml.journal.status import STATUSES
 
 if TYPE_CHECKING:
     from provml.answers import Answer
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 RDF_FORMATS = ("nt", "nq", "ttl", "trig", "rdf", "jsonld")
 MAX_EPOCHS = 10
 """Epochs of each stage that `show` prints without --all."""
-STATUSES = ("FINISHED", "FAILED", "RUNNING", "KILLED", "LOST")
 PARTS = [
     "children",
     "stages",

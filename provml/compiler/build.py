@@ -22,6 +22,7 @@ from provml.compiler.emit.unknown_term import unknown_term_shape
 from provml.compiler.fields import infer_fields
 from provml.compiler.infer import infer_classes, infer_properties
 from provml.compiler.naming import identifier
+from provml.compiler.problems import Problems
 from provml.compiler.schema import Schema
 from provml.compiler.sources import BUNDLED, Source, bundled, load
 from provml.errors import OntologyError, StaleFiles
@@ -61,11 +62,25 @@ def build_schema(targets: list[Source], imported: list[Source], modules: Mapping
     except RecursionError as error:
         file = str(targets[-1].path)
         raise OntologyError("an expression contains itself", "Remove the cycle.", file=file) from error
-    terms = [*schema.classes.values(), *schema.individuals.values()]
-    if not any(term.source in targets for term in terms):
-        advice = "Declare at least one with `a owl:Class`: the fields of the Python classes belong to classes."
-        raise OntologyError("defines no class", advice, file=", ".join(str(source.path) for source in targets))
     return schema
+
+
+def _check_classes(schema: Schema, problems: Problems) -> None:
+    """Report an ontology that defines no class; raise `OntologyError` if it defines no property either."""
+    if any(term.source in schema.targets for term in (*schema.classes.values(), *schema.individuals.values())):
+        return
+    advice = "Declare at least one with `a owl:Class`: the fields of the Python classes belong to classes."
+    if any(prop.source in schema.targets for prop in schema.properties.values()):
+        assumption = "a module without classes"
+        problems.add(schema.targets[0].path, None, "defines no class", advice=advice, assumption=assumption)
+        return
+    problems.refuse()
+    raise OntologyError("defines no class", advice, file=", ".join(str(source.path) for source in schema.targets))
+
+
+def _notes(schema: Schema, problems: Problems) -> list[str]:
+    """Return what the compiler assumed, and then what the Python classes cannot express."""
+    return [*map(str, problems.sorted()), *map(str, schema.notes)]
 
 
 def digest(sources: Iterable[Source]) -> str:
@@ -84,6 +99,8 @@ def own_files() -> tuple[Files, list[str]]:
     sources = [bundled(iri) for iri in BUNDLED]
     modules = {source: MODULES[source.path.name] for source in sources}
     schema = build_schema(sources, [], modules)
+    for source in sources:
+        source.problems.refuse()
     origin = _origin("ontologies/*.ttl", digest(sources))
     comment = f"# {origin}\n"
     files: Files = {}
@@ -134,13 +151,21 @@ def user_files(
     shapes: Path | None = None,
     jsonld: Path | None = None,
     docs: Path | None = None,
+    strict: bool = False,
 ) -> tuple[Files, list[str]]:
-    """Return the files of a user's ontologies: a module, and on request shapes, a context and pages."""
+    """Return the files of a user's ontologies (a module, and on request shapes, a context and pages), and notes.
+
+    What an ontology lacks is assumed, and each assumption is a note; with `strict`, all of it raises `OntologyError`.
+    """
     _check_name(module)
-    targets, extras, ours = load(ontologies, imports)
+    problems = Problems()
+    targets, extras, ours = load(ontologies, imports, problems)
     compiled = [*extras, *targets]
     modules = {source: MODULES[source.path.name] for source in ours} | dict.fromkeys(compiled, module.stem)
     schema = build_schema(compiled, ours, modules)
+    _check_classes(schema, problems)
+    if strict:
+        problems.refuse()
     origin = _origin(", ".join(source.path.name for source in compiled), digest(schema.sources))
     comment, markup = f"# {origin}\n", f"<!-- {origin} -->\n"
     texts = [(module, ModuleWriter(schema, compiled).text(comment, title(schema, targets[0])))]
@@ -154,7 +179,7 @@ def user_files(
             page, picture = single_page(schema, source, names, markup)
             texts += [(docs / f"{name}.md", page), (docs / f"{name}.svg", picture)]
     _check_paths([path for path, _ in texts], compiled, docs)
-    return dict(texts), [str(note) for note in schema.notes]
+    return dict(texts), _notes(schema, problems)
 
 
 def _check_name(module: Path) -> None:

@@ -9,7 +9,6 @@ from difflib import get_close_matches
 import pyoxigraph as ox
 
 from provml.compiler.sources import Source
-from provml.errors import OntologyError
 from provml.rdf.namespaces import OWL, RDF, RDFS, XSD
 
 _LISTS = {
@@ -52,7 +51,7 @@ _TITLES = {RDF: ("rdf", "RDF"), RDFS: ("rdfs", "RDF Schema"), OWL: ("owl", "OWL 
 
 
 def check(source: Source) -> None:
-    """Raise `OntologyError` if a source uses a term of the four namespaces that does not exist."""
+    """Report the terms of the four namespaces that a source uses and that do not exist."""
     for subject, predicate, node in source.triples:
         for iri in _iris(subject, predicate, node):
             namespace = next((each for each in TERMS if iri.startswith(each)), None)
@@ -63,7 +62,8 @@ def check(source: Source) -> None:
             suggestion = _suggest(namespace, local)
             advice = f"Did you mean {suggestion}?" if suggestion else "Check the spelling, or use a term of your own."
             line = source.line_of(iri, predicate, subject.value if isinstance(subject, ox.NamedNode) else None)
-            raise OntologyError(f"{prefix}:{local} is not a term of {title}", advice, file=str(source.path), line=line)
+            reason = f"{prefix}:{local} is not a term of {title}"
+            source.problems.add(source.path, line, reason, advice=advice, assumption="an annotation, which is ignored")
 
 
 def _exists(namespace: str, local: str) -> bool:

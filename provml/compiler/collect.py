@@ -3,71 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
 import pyoxigraph as ox
 
 from provml.compiler import builtins
-from provml.compiler.class_expressions import ANYTHING, members, union
+from provml.compiler.class_expressions import ANYTHING, union
 from provml.compiler.naming import class_name, constant_name, field_name
+from provml.compiler.references import TermKey, declare_used_terms, term_kinds
 from provml.compiler.schema import ClassTerm, Individual, PropertyTerm, Schema
-from provml.compiler.sources import ALIASES, CORE, STANDARD, Node, Source, split
-from provml.errors import OntologyError
+from provml.compiler.sources import ALIASES, STANDARD, Source, split
 from provml.rdf import KIND_OF_DATATYPE
 from provml.rdf.namespaces import DCTERMS, OWL, PROVLAKE, RDF, RDFS, SKOS, XSD
 
-_TERM_KINDS = {
-    OWL + "Class": "class",
-    RDFS + "Class": "class",
-    OWL + "DeprecatedClass": "class",
-    OWL + "ObjectProperty": "object",
-    OWL + "TransitiveProperty": "object",
-    OWL + "SymmetricProperty": "object",
-    OWL + "AsymmetricProperty": "object",
-    OWL + "ReflexiveProperty": "object",
-    OWL + "IrreflexiveProperty": "object",
-    OWL + "InverseFunctionalProperty": "object",
-    OWL + "DatatypeProperty": "data",
-    RDF + "Property": "unspecified",
-    OWL + "FunctionalProperty": "unspecified",
-    OWL + "DeprecatedProperty": "unspecified",
-}
-"""Kind of term by type; the kind of an `unspecified` property is inferred from its range."""
-
-_CLASS_OBJECTS = (
-    RDFS + "subClassOf",
-    RDFS + "domain",
-    OWL + "equivalentClass",
-    OWL + "disjointWith",
-    OWL + "complementOf",
-    OWL + "someValuesFrom",
-    OWL + "allValuesFrom",
-    OWL + "onClass",
-)
-_CLASS_LISTS = (OWL + "unionOf", OWL + "intersectionOf", OWL + "disjointUnionOf")
-_PROPERTY_OBJECTS = (RDFS + "subPropertyOf", OWL + "inverseOf", OWL + "onProperty", OWL + "equivalentProperty")
-_CLASS_SUBJECTS = (RDFS + "subClassOf", OWL + "equivalentClass", OWL + "disjointWith", OWL + "disjointUnionOf")
-_PROPERTY_SUBJECTS = (
-    RDFS + "subPropertyOf",
-    RDFS + "domain",
-    RDFS + "range",
-    OWL + "inverseOf",
-    OWL + "equivalentProperty",
-)
-_OTHER_KINDS = {
-    RDFS + "Datatype": "a datatype",
-    OWL + "AnnotationProperty": "an annotation property",
-    OWL + "NamedIndividual": "an individual",
-}
-"""What a term that is neither a class nor a property may be."""
-
-TermKey = tuple[str, str]
-"""Kind and IRI of a term."""
-
 
 def collect_terms(schema: Schema) -> None:
-    """Add classes and properties to the schema; raise `OntologyError` if a term in use is not defined."""
+    """Add classes and properties to the schema, also those that are used but not defined."""
     for source in schema.targets:
         builtins.check(source)
     owners = _assign_sources(schema)
@@ -85,13 +35,12 @@ def collect_terms(schema: Schema) -> None:
                 schema.properties[iri].is_object = kind == "object"
     _infer_property_kinds(schema, [iri for kind, iri in owners if kind == "unspecified"])
     for source in schema.targets:
-        _check_references(schema, source)
-        _check_ranges(schema, source)
+        _correct_kinds(schema, source)
 
 
 def _add_class(schema: Schema, source: Source, iri: str, class_names: set[str], field_names: set[str]) -> None:
     local = split(iri)[1]
-    name = class_name(local, class_names | field_names)
+    name = class_name(local, class_names, field_names)
     _note_renamed(schema, source, iri, name, class_name(local))
     class_names.add(name)
     schema.classes[iri] = ClassTerm(iri, name, source, side=schema.text(iri, PROVLAKE + "side") or None)
@@ -103,7 +52,7 @@ def _add_property(schema: Schema, source: Source, iri: str, class_names: set[str
     name = field_name(local)
     if name in field_names:
         name = field_name(f"{_prefix(source, namespace)}_{name}", field_names)
-    name = field_name(name, class_names | field_names)
+    name = field_name(name, class_names, field_names)
     _note_renamed(schema, source, iri, name, field_name(local))
     field_names.add(name)
     schema.properties[iri] = PropertyTerm(iri, name, source)
@@ -130,27 +79,17 @@ def _assign_sources(schema: Schema) -> dict[TermKey, Source]:
 
 
 def _declarations(schema: Schema) -> dict[TermKey, list[Source]]:
-    """Return the sources that declare each term."""
+    """Return the sources that declare each term; a term that is used but not declared is declared where it is used."""
     declarations: dict[TermKey, list[Source]] = {}
     for source in schema.sources:
         for subject, cell in source.subjects.items():
             if isinstance(subject, ox.NamedNode) and not subject.value.startswith(STANDARD):
                 types = {node.value for node in cell.get(RDF + "type", []) if isinstance(node, ox.NamedNode)}
-                for kind in _kinds(types):
+                for kind in term_kinds(types):
                     declarations.setdefault((kind, subject.value), []).append(source)
     for source in schema.targets:
-        for reference in _references(schema, source):
-            iri = reference.node.value
-            # A class such as skos:Concept needs no import.
-            if reference.kind == "a class" and iri.startswith(STANDARD) and not iri.startswith(CORE):
-                declarations.setdefault(("class", iri), [source])
+        declare_used_terms(schema, source, declarations)
     return declarations
-
-
-def _kinds(types: set[str]) -> set[str]:
-    if types & {RDFS + "Datatype", OWL + "AnnotationProperty"} and OWL + "Class" not in types:
-        return set()
-    return {_TERM_KINDS[each] for each in types if each in _TERM_KINDS}
 
 
 # ---- names and texts
@@ -202,93 +141,8 @@ def _with_super_properties(schema: Schema, prop: PropertyTerm) -> list[PropertyT
     return list(line.values())
 
 
-# ---- references to terms
-
-
-class Reference(NamedTuple):
-    """A term that a statement uses as a class or as a property; without a predicate, as its subject."""
-
-    node: ox.NamedNode
-    kind: str
-    predicate: str | None = None
-    subject: str | None = None
-
-
-def _references(schema: Schema, source: Source) -> Iterator[Reference]:
-    """Return every term that a source uses as a class or as a property."""
-    for subject, predicate, node in source.triples:
-        if isinstance(subject, ox.NamedNode):
-            if predicate in _CLASS_SUBJECTS:
-                yield Reference(subject, "a class")
-            if predicate in _PROPERTY_SUBJECTS:
-                yield Reference(subject, "a property")
-        kind = _kind_of_object(schema, subject, predicate)
-        if kind is None:
-            continue
-        for used in members(schema.statements, node) if predicate in _CLASS_LISTS else [node]:
-            if isinstance(used, ox.NamedNode):
-                yield Reference(used, kind, predicate, subject.value if isinstance(subject, ox.NamedNode) else None)
-
-
-def _kind_of_object(schema: Schema, subject: Node, predicate: str) -> str | None:
-    """Return what a predicate requires its object to be: a class, a property, or neither."""
-    if predicate in _CLASS_OBJECTS or predicate in _CLASS_LISTS:
-        return "a class"
-    if predicate in _PROPERTY_OBJECTS:
-        return "a property"
-    if predicate == RDFS + "range" and _is_object_property(schema, subject):
-        return "a class"
-    return None
-
-
-def _is_object_property(schema: Schema, subject: Node) -> bool:
-    kinds = {_TERM_KINDS.get(name) for name in schema.types(subject)}
-    return "object" in kinds or ("data" not in kinds and "unspecified" in kinds)
-
-
-def _check_references(schema: Schema, source: Source) -> None:
-    """Raise `OntologyError` if a source uses a term as a class or a property that is not one."""
-    terms: dict[str, Collection[str]] = {"a class": schema.classes, "a property": schema.properties}
-    for reference in _references(schema, source):
-        iri = reference.node.value
-        if iri.startswith(STANDARD) or iri in terms[reference.kind]:
-            continue
-        types = schema.types(reference.node)
-        allowed = RDFS + "Datatype" if reference.kind == "a class" else OWL + "AnnotationProperty"
-        if allowed in types:
-            continue
-        other_kinds = [kind for kind, iris in terms.items() if iri in iris]
-        other_kinds += [kind for name, kind in _OTHER_KINDS.items() if name in types]
-        reason, advice = (
-            _explain_wrong_kind(reference, other_kinds[0])
-            if other_kinds
-            else _explain_undefined(reference, terms[reference.kind])
-        )
-        line = source.line_of(iri, reference.predicate, reference.subject)
-        raise OntologyError(reason, advice, file=str(source.path), line=line)
-
-
-def _explain_wrong_kind(reference: Reference, actual: str) -> tuple[str, str]:
-    kind = reference.kind
-    subject = f"{_short(reference.predicate)} takes" if reference.predicate else "this statement is about"
-    return (
-        f"<{reference.node.value}> is {actual}, not {kind}",
-        f"Use {kind}, because {subject} {kind}; or declare it as {kind} too.",
-    )
-
-
-def _explain_undefined(reference: Reference, terms: Collection[str]) -> tuple[str, str]:
-    namespace, local = split(reference.node.value)
-    advice = f"eclare it as {reference.kind}, or import the ontology that does."
-    suggestion = builtins.closest(local, (split(term)[1] for term in terms if split(term)[0] == namespace))
-    return (
-        f"<{reference.node.value}> is used as {reference.kind} but not defined",
-        f"Did you mean {suggestion}? Otherwise d{advice}" if suggestion else f"D{advice}",
-    )
-
-
-def _check_ranges(schema: Schema, source: Source) -> None:
-    """Raise `OntologyError` if an object property has a datatype as its range, or a data property a class."""
+def _correct_kinds(schema: Schema, source: Source) -> None:
+    """Report object properties with a datatype as range and data properties with a class; the range decides."""
     for prop in schema.properties.values():
         for node in schema.objects(prop.iri, RDFS + "range") if prop.source is source else ():
             name = node.value if isinstance(node, ox.NamedNode) else ""
@@ -299,14 +153,14 @@ def _check_ranges(schema: Schema, source: Source) -> None:
                 fault, correction = "a data property, but its range is a class", "an owl:ObjectProperty"
             else:
                 continue
-            reason = f"{split(prop.iri)[1]} is {fault} ({split(name)[1]})"
-            line = source.line_of(name, RDFS + "range", prop.iri) or source.line_of(prop.iri)
-            raise OntologyError(reason, f"Declare it as {correction}.", file=str(source.path), line=line)
-
-
-def _short(iri: str) -> str:
-    """Return a term of OWL or RDFS with its usual prefix."""
-    return f"{'owl' if iri.startswith(OWL) else 'rdfs'}:{split(iri)[1]}"
+            prop.is_object = not prop.is_object
+            source.problems.add(
+                source.path,
+                source.line_of(name, RDFS + "range", prop.iri) or source.line_of(prop.iri),
+                f"{split(prop.iri)[1]} is {fault} ({split(name)[1]})",
+                advice=f"Declare it as {correction}.",
+                assumption=correction,
+            )
 
 
 # ---- individuals

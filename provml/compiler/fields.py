@@ -32,7 +32,7 @@ def infer_fields(schema: Schema) -> None:
         _note_impossible(schema, cls)
     _note_restrictions(schema)
     for prop in properties:
-        if not domains[prop.iri]:
+        if not domains[prop.iri] and prop.iri not in schema.assumed:
             schema.note(prop.source, prop.iri, "no compiled class is in its domain; pass it with extra={…}")
 
 
@@ -85,6 +85,8 @@ def _is_in_domain(schema: Schema, cls: ClassTerm, prop: PropertyTerm) -> bool:
         return True
     if prop.domains:
         return all(not cls.ancestors.isdisjoint(names) for names in prop.domains)
+    if prop.iri in schema.assumed:
+        return False
     return any(schema.classes[ancestor].source is prop.source for ancestor in cls.ancestors)
 
 

@@ -52,19 +52,19 @@ def identifier(text: str) -> str:
     return name if name.isidentifier() else f"_{name}"
 
 
-def class_name(local: str, taken: Container[str] = ()) -> str:
+def class_name(local: str, *taken: Container[str]) -> str:
     """Return the local name; a name that Python, the module or another class uses gets a trailing `_`."""
-    return _untaken(identifier(local), RESERVED, taken)
+    return _untaken(identifier(local), RESERVED, *taken)
 
 
-def field_name(local: str, taken: Container[str] = ()) -> str:
+def field_name(local: str, *taken: Container[str]) -> str:
     """Return the local name of a property in snake case: wasGeneratedBy as was_generated_by, class as class_."""
-    return _untaken(identifier(_WORD_STARTS.sub("_", identifier(local)).lower()), RESERVED, TAKEN_BY_THING, taken)
+    return _untaken(identifier(_WORD_STARTS.sub("_", identifier(local)).lower()), RESERVED, TAKEN_BY_THING, *taken)
 
 
-def constant_name(local: str, taken: Container[str] = ()) -> str:
+def constant_name(local: str, *taken: Container[str]) -> str:
     """Return the local name of an individual in capitals: RawRole as RAW_ROLE."""
-    return _untaken(identifier(_WORD_STARTS.sub("_", identifier(local)).upper()), RESERVED, taken)
+    return _untaken(identifier(_WORD_STARTS.sub("_", identifier(local)).upper()), RESERVED, *taken)
 
 
 def _untaken(name: str, *taken: Container[str]) -> str:

@@ -71,10 +71,10 @@ _TURTLE = re.compile(
 class _TurtleScanner:
     """Tracks the position in a statement (subject, predicate or object) over the tokens of a Turtle text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, prefixes: Mapping[str, str]) -> None:
         self.text = text
         self.line_ends = [match.start() for match in re.finditer("\n", text)]
-        self.prefixes: dict[str, str] = {}
+        self.prefixes = dict(prefixes)
         self.base = ""
         self.role = "subject"
         self.subject: str | None = None
@@ -125,9 +125,12 @@ class _TurtleScanner:
             self.role = "subject" if mark == "." else "predicate"
 
 
-def in_turtle(text: str) -> Iterator[Mention]:
-    """Return the mentions of terms in a text in Turtle, N-Triples or N3."""
-    return _TurtleScanner(text).mentions()
+def in_turtle(text: str, prefixes: Mapping[str, str] | None = None) -> Iterator[Mention]:
+    """Return the mentions of terms in a text in Turtle, N-Triples or N3.
+
+    The other syntaxes of OWL write names in the same way, but declare their `prefixes` differently.
+    """
+    return _TurtleScanner(text, prefixes or {}).mentions()
 
 
 # ---- RDF/XML

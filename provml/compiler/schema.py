@@ -129,7 +129,7 @@ class Schema:
         self.targets = targets
         self.sources = [*imported, *targets]
         self.modules = modules
-        self.notes: list[Note] = []
+        self._notes: dict[Note, None] = {}
         self.statements: dict[Node, dict[str, list[Node]]] = {}
         for source in self.sources:
             for subject, predicate, node in source.triples:
@@ -141,6 +141,15 @@ class Schema:
         self.individuals: dict[str, Individual] = {}
         self.canonical: dict[str, str] = {}
         """For each class the class that represents it: itself, or an equivalent one."""
+        self.assumed: set[str] = set()
+        """IRIs of properties that are used but not declared. They are fields only where a restriction uses them."""
+
+    def add_statement(self, source: Source, subject: str, predicate: str, node: str) -> None:
+        """Add a fact to a source, as if its file stated it."""
+        for cells in (source.subjects, self.statements):
+            objects = cells.setdefault(ox.NamedNode(subject), {}).setdefault(predicate, [])
+            if ox.NamedNode(node) not in objects:
+                objects.append(ox.NamedNode(node))
 
     # ---- look up statements
 
@@ -185,9 +194,12 @@ class Schema:
     def note(self, source: Source, iri: str, text: str) -> None:
         """Add a note about a term; terms compiled before had their notes then."""
         if source in self.targets:
-            note = Note(source, source.line_of(iri), f"{split(iri)[1]}: {text}")
-            if note not in self.notes:
-                self.notes.append(note)
+            self._notes[Note(source, source.line_of(iri), f"{split(iri)[1]}: {text}")] = None
+
+    @property
+    def notes(self) -> list[Note]:
+        """All notes, in the order in which they were made."""
+        return list(self._notes)
 
     # ---- the class tree
 

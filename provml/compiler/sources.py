@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import quote, unquote
+from xml.parsers import expat
 
 import pyoxigraph as ox
 
 from provml import paths
+from provml.compiler import owl_syntax
 from provml.compiler.positions import Mention, in_json, in_turtle, in_xml, line_of
+from provml.compiler.problems import Problems
 from provml.errors import FileFormatError, OntologyError
 from provml.rdf.namespaces import (
     DC,
@@ -32,6 +37,8 @@ from provml.rdf.namespaces import (
 )
 from provml.rdf.parse_file import ParsedFile
 
+_XML_PREFIX = re.compile(r"""\bxmlns:([A-Za-z][\w.\-]*)\s*=\s*["']([^"'&]*)["']""")
+
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 
 CORE = (RDF, RDFS, OWL, XSD)
@@ -40,7 +47,7 @@ CORE = (RDF, RDFS, OWL, XSD)
 STANDARD = (*CORE, SKOS, DCTERMS, VANN, DC, FOAF)
 """Namespaces whose terms an ontology may use without importing them."""
 
-FORMATS = {
+FORMATS: dict[str, ox.RdfFormat | str] = {
     ".ttl": ox.RdfFormat.TURTLE,
     ".n3": ox.RdfFormat.N3,
     ".nt": ox.RdfFormat.N_TRIPLES,
@@ -48,7 +55,38 @@ FORMATS = {
     ".owl": ox.RdfFormat.RDF_XML,
     ".xml": ox.RdfFormat.RDF_XML,
     ".jsonld": ox.RdfFormat.JSON_LD,
+    ".json": ox.RdfFormat.JSON_LD,
+    ".ofn": owl_syntax.FUNCTIONAL,
+    ".omn": owl_syntax.MANCHESTER,
+    ".owx": owl_syntax.OWL_XML,
 }
+"""Format by extension. The content decides for files whose extension is used for several formats, such as `.owl`."""
+
+BASE = "http://example.org/"
+"""Relative IRIs of a file without a base are resolved against this IRI and the name of the file."""
+
+
+def detect_format(path: Path, data: bytes) -> ox.RdfFormat | str | None:
+    """Return the format of a file; None if neither its extension nor its content tells."""
+    suffix = path.suffix.lower()
+    by_extension = FORMATS.get(suffix)
+    if by_extension is not ox.RdfFormat.RDF_XML and (by_extension is not None or suffix not in ("", ".txt")):
+        return by_extension
+    start = re.sub(rb"\A(?:\s+|#[^\n]*\n|<\?.*?\?>|<!--.*?-->)*", b"", data[:4096], flags=re.DOTALL)
+    for pattern, rdf_format in _FIRST_WORDS:
+        if re.match(pattern, start):
+            return rdf_format
+    return by_extension
+
+
+_FIRST_WORDS: tuple[tuple[bytes, ox.RdfFormat | str], ...] = (
+    (rb"(?:Prefix|Ontology)\s*\(", owl_syntax.FUNCTIONAL),
+    (rb"(?:Prefix|Ontology):", owl_syntax.MANCHESTER),
+    (rb"(?:<!DOCTYPE\s+Ontology\b|<Ontology\b|<owl:Ontology\b)", owl_syntax.OWL_XML),
+    (rb"(?i:@prefix\s|@base\s|prefix\s|base\s)|<[A-Za-z][\w+.\-]*:[^>\s]*>\s", ox.RdfFormat.TURTLE),
+    (rb"[\[{]\s*[\"{]", ox.RdfFormat.JSON_LD),
+)
+"""What a file of each format begins with, after comments and the XML declaration."""
 
 
 class Source:
@@ -58,8 +96,9 @@ class Source:
     depend on the order of statements in the file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, problems: Problems | None = None) -> None:
         self.path = path
+        self.problems = problems or Problems()
         try:
             self.bytes = path.read_bytes().removeprefix(b"\xef\xbb\xbf")  # the byte order mark of Windows editors
         except OSError as error:
@@ -70,43 +109,68 @@ class Source:
         self.subjects: dict[Node, dict[str, list[Node]]] = {}
         for subject, predicate, node in self.triples:
             self.subjects.setdefault(subject, {}).setdefault(predicate, []).append(node)
-        header = self._header()
-        self.iri = header.value if isinstance(header, ox.NamedNode) else None
-        statements = self.subjects[header] if header is not None else {}
-        self.imports = _iris(statements.get(OWL + "imports", []))
-        names = [self.iri] if self.iri else []
-        self.names = frozenset([*names, *_iris(statements.get(OWL + "versionIRI", []))])
+        headers = self._headers()
+        self.iri = next((node.value for node in headers if isinstance(node, ox.NamedNode)), None)
+        cells = [self.subjects[header] for header in headers]
+        self.imports = _iris([node for cell in cells for node in cell.get(OWL + "imports", [])])
+        versions = _iris([node for cell in cells for node in cell.get(OWL + "versionIRI", [])])
+        self.names = frozenset([*(node.value for node in headers if isinstance(node, ox.NamedNode)), *versions])
 
-    def _header(self) -> Node | None:
-        """Return the node of the ontology that the file declares, if any."""
+    def _headers(self) -> list[Node]:
+        """Return the nodes of the ontologies that the file declares, the one with the most statements first."""
         is_ontology = ox.NamedNode(OWL + "Ontology")
         headers = [node for node, cell in self.subjects.items() if is_ontology in cell.get(RDF + "type", [])]
+        headers.sort(key=lambda node: (-sum(map(len, self.subjects[node].values())), str(node)))
         if len(headers) > 1:
             names = [node.value for node in headers if isinstance(node, ox.NamedNode)]
-            reason = f"declares {len(headers)} ontologies ({', '.join(sorted(names))})"
-            line = max((self.line_of(name) or 0 for name in names), default=0)
-            raise OntologyError(reason, "Keep one `a owl:Ontology` per file.", file=str(self.path), line=line or None)
-        return headers[0] if headers else None
+            self.problems.add(
+                self.path,
+                max((self.line_of(name) or 0 for name in names), default=0) or None,
+                f"declares {len(headers)} ontologies ({', '.join(sorted(names))})",
+                advice="Keep one `a owl:Ontology` per file.",
+                assumption=f"one ontology <{names[0]}>" if names else "one ontology",
+            )
+        return headers
 
     def _parse(self) -> list[tuple[Node, str, Node]]:
-        rdf_format = FORMATS.get(self.path.suffix.lower())
-        if rdf_format is None:
+        detected = detect_format(self.path, self.bytes)
+        if detected is None:
             reason = f"has an extension of no RDF format ({self.path.suffix!r})"
             raise OntologyError(reason, f"Use one of {', '.join(FORMATS)}.", file=str(self.path))
-        parsed = ParsedFile(self.path, rdf_format, data=self.bytes, without_named_graphs=True)
-        try:
-            graph = ox.Dataset(parsed)
-        except FileFormatError as error:
-            raise self._syntax_error(error, rdf_format) from error
-        self.prefixes = dict(sorted(parsed.prefixes.items()))
-        if rdf_format is ox.RdfFormat.RDF_XML:
-            declared = re.findall(
-                r"""\bxmlns:([A-Za-z][\w.\-]*)\s*=\s*["']([^"'&]*)["']""", self.bytes.decode(errors="replace")
-            )
-            self.prefixes = dict(sorted(declared))
+        if isinstance(detected, str):
+            self.rdf_format, rdf_bytes = ox.RdfFormat.RDF_XML, owl_syntax.to_rdf_xml(self.path, self.bytes, detected)
+        else:
+            self.rdf_format, rdf_bytes = detected, self.bytes
+        self.is_converted = isinstance(detected, str)
+        graph, prefixes = self._parse_graph(rdf_bytes)
+        if self.rdf_format is ox.RdfFormat.RDF_XML:
+            prefixes = dict(_XML_PREFIX.findall(rdf_bytes.decode(errors="replace")))
+        if self.is_converted:
+            prefixes |= owl_syntax.prefixes(self.bytes)
+        self.prefixes = dict(sorted(prefixes.items()))
         graph.canonicalize(ox.CanonicalizationAlgorithm.RDFC_1_0)
         triples = [(self._qualify(quad.subject), quad.predicate.value, self._qualify(quad.object)) for quad in graph]
         return sorted(triples, key=lambda triple: (str(triple[0]), triple[1], str(triple[2])))
+
+    def _parse_graph(self, data: bytes) -> tuple[ox.Dataset, dict[str, str]]:
+        """Parse the content; relative IRIs of a file without a base get one from the name of the file."""
+        parsed = ParsedFile(self.path, self.rdf_format, data=data, without_named_graphs=True)
+        try:
+            return ox.Dataset(parsed), parsed.prefixes
+        except FileFormatError as error:
+            if "No scheme" not in error.reason:
+                raise self._syntax_error(error, self.rdf_format) from error
+            relative = error
+        base = BASE + quote(self.path.name)
+        parsed = ParsedFile(self.path, self.rdf_format, data=data, without_named_graphs=True, base_iri=base)
+        try:
+            graph = ox.Dataset(parsed)
+        except FileFormatError as error:
+            raise self._syntax_error(error, self.rdf_format) from error
+        problem = self._syntax_error(relative, self.rdf_format)
+        advice = "Write the IRI in full, or declare a base (@base, xml:base)."
+        self.problems.add(self.path, problem.line, problem.reason, advice=advice, assumption=f"the base <{base}>")
+        return graph, parsed.prefixes
 
     def _syntax_error(self, error: FileFormatError, rdf_format: ox.RdfFormat) -> OntologyError:
         reason = error.reason
@@ -128,17 +192,25 @@ class Source:
     @cached_property
     def mentions(self) -> list[Mention]:
         """All mentions of terms in the text."""
-        rdf_format = FORMATS[self.path.suffix.lower()]
-        if rdf_format is ox.RdfFormat.RDF_XML:
-            return in_xml(self.bytes)
         text = self.bytes.decode(errors="replace")
-        if rdf_format is ox.RdfFormat.JSON_LD:
+        if self.is_converted:
+            return list(in_turtle(text, self.prefixes))
+        if self.rdf_format is ox.RdfFormat.RDF_XML:
+            return in_xml(self.bytes)
+        if self.rdf_format is ox.RdfFormat.JSON_LD:
             return list(in_json(text, self.prefixes))
         return list(in_turtle(text))
 
+    @cached_property
+    def _mentions_by_iri(self) -> dict[str, list[Mention]]:
+        mentions: dict[str, list[Mention]] = {}
+        for mention in self.mentions:
+            mentions.setdefault(mention.iri, []).append(mention)
+        return mentions
+
     def line_of(self, iri: str, predicate: str | None = None, subject: str | None = None) -> int | None:
         """Return the line of a term as a subject, or as object of the predicate; None if the text does not show it."""
-        return line_of(self.mentions, iri, predicate, subject)
+        return line_of(self._mentions_by_iri.get(iri, ()), iri, predicate, subject)
 
 
 def _iris(nodes: list[Node]) -> tuple[str, ...]:
@@ -192,46 +264,125 @@ def bundled(iri: str) -> Source:
     return Source(paths.ontologies() / BUNDLED[iri])
 
 
-def load(files: Iterable[Path], extra: Iterable[Path] = ()) -> tuple[list[Source], list[Source], list[Source]]:
+def load(
+    files: Iterable[Path], extra: Iterable[Path] = (), problems: Problems | None = None
+) -> tuple[list[Source], list[Source], list[Source]]:
     """Read ontology files, the `extra` files that they may import, and the bundled ontologies that both build on.
 
-    Each list has imports first. All bundled ontologies are loaded as soon as one of them is needed, because their
+    An extra path is a file, a folder of files or an XML catalog; of folders and catalogs, only what is imported is
+    used. Each list has imports first. All bundled ontologies are loaded as soon as one of them is needed, because their
     classes were compiled together.
     """
-    targets = _read_once(files)
+    problems = problems or Problems()
+    targets = _read_once(files, problems)
     target_paths = {source.path.resolve() for source in targets}
-    extras = [source for source in _read_once(extra) if source.path.resolve() not in target_paths]
-    for source in targets:
-        if source.iri in (*BUNDLED, *ALIASES):
-            advice = "It is compiled already, as provml.vocab. Give your ontology an IRI of its own."
-            raise OntologyError(f"is <{source.iri}>, which provml includes", advice, file=str(source.path))
+    named, offered = _expand(extra)
+    extras = [source for source in _read_once(named, problems) if source.path.resolve() not in target_paths]
+    extras += _select_imported([*targets, *extras], offered, problems)
+    own_copies = [source for source in targets if source.iri in (*BUNDLED, *ALIASES)]
     # The classes of provml were compiled from the bundled files, not from another copy.
     extras = [source for source in extras if source.iri not in (*BUNDLED, *ALIASES)]
     sources = (*targets, *extras)
     available = {name for source in sources for name in source.names}
-    is_needed = [_needs_bundled(source, available) for source in sources]
+    is_needed = [_needs_bundled(source, available, problems) for source in sources]
+    for source in own_copies:
+        _check_own_copy(source, any(is_needed), problems)
     return _in_order(targets), _in_order(extras), [bundled(iri) for iri in BUNDLED] if any(is_needed) else []
 
 
-def _needs_bundled(source: Source, available: set[str]) -> bool:
-    """Return whether a source builds on a bundled ontology; raise `OntologyError` if an import is missing."""
-    is_needed = any(split(iri)[0] in NAMESPACES for iri in _terms(source))
+def _check_own_copy(source: Source, needs_bundled: bool, problems: Problems) -> None:
+    """Refuse to compile a copy of a bundled ontology together with the bundled ones: their terms are the same."""
+    reason = f"is <{source.iri}>, which provml includes"
+    advice = "It is compiled already, as provml.vocab. Give your ontology an IRI of its own."
+    if needs_bundled:
+        raise OntologyError(reason, advice, file=str(source.path))
+    problems.add(source.path, None, reason, advice=advice, assumption="a module of its own, apart from provml.vocab")
+
+
+def _expand(extra: Iterable[Path]) -> tuple[list[Path], dict[Path, str | None]]:
+    """Return the files among some paths, and the files of folders and XML catalogs with the IRI of the catalog."""
+    files: list[Path] = []
+    offered: dict[Path, str | None] = {}
+    for path in map(Path, extra):
+        if path.is_dir():
+            paths_below = (each for each in sorted(path.rglob("*")) if each.is_file())
+            offered |= {each: None for each in paths_below if each.suffix.lower() in FORMATS}
+        elif entries := _catalog_entries(path):
+            offered |= {file: iri for iri, file in entries.items() if file.is_file()}
+        else:
+            files.append(path)
+    return files, offered
+
+
+def _catalog_entries(path: Path) -> dict[str, Path]:
+    """Return the files that an OASIS XML catalog names, by IRI; empty if the file is no catalog."""
+    entries: dict[str, Path] = {}
+    if path.suffix.lower() != ".xml":
+        return entries
+    parser = expat.ParserCreate(namespace_separator=" ")
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        if name == f"{_CATALOG} uri" and {"name", "uri"} <= attributes.keys():
+            entries[attributes["name"]] = path.parent / unquote(attributes["uri"].removeprefix("file://"))
+
+    parser.StartElementHandler = start
+    with suppress(OSError, expat.ExpatError):  # then it is read as an ontology, which reports the error
+        parser.Parse(path.read_bytes(), True)
+    return entries
+
+
+_CATALOG = "urn:oasis:names:tc:entity:xmlns:xml:catalog"
+
+
+def _select_imported(sources: list[Source], offered: Mapping[Path, str | None], problems: Problems) -> list[Source]:
+    """Return the sources among the offered files that the given sources import, directly or not."""
+    if not offered:
+        return []
+    candidates: dict[str, Source] = {}
+    for path, iri in offered.items():
+        try:
+            candidate = Source(path, problems)
+        except OntologyError:
+            continue  # a folder may hold anything
+        for name in (*candidate.names, *([iri] if iri else ())):
+            candidates.setdefault(name, candidate)
+        candidate.names |= {iri} if iri else set()
+    paths = {source.path.resolve() for source in sources}
+    selected: dict[Path, Source] = {}
+    queue = [iri for source in sources for iri in source.imports]
+    for iri in queue:  # grows while it is iterated
+        match = candidates.get(iri)
+        if match is not None and match.path.resolve() not in paths | selected.keys():
+            selected[match.path.resolve()] = match
+            queue += match.imports
+    return list(selected.values())
+
+
+def _needs_bundled(source: Source, available: set[str], problems: Problems) -> bool:
+    """Return whether a source builds on a bundled ontology; report the imports that are missing."""
+    own = {ALIASES.get(name, name) for name in available}
+    namespaces = {namespace for namespace in NAMESPACES if ALIASES.get(namespace, namespace) not in own}
+    is_needed = any(split(iri)[0] in namespaces for iri in _terms(source))
     for iri in source.imports:
-        if ALIASES.get(iri, iri) in BUNDLED:
+        if ALIASES.get(iri, iri) in BUNDLED and ALIASES.get(iri, iri) not in own:
             is_needed = True
-        elif iri not in available:
-            advice = f"Nothing is fetched: pass its file with --import FILE, or import one of {', '.join(BUNDLED)}."
-            line = source.line_of(iri, OWL + "imports")
-            raise OntologyError(f"imports <{iri}>, which is missing", advice, file=str(source.path), line=line)
+        elif iri not in available and ALIASES.get(iri, iri) not in own:
+            problems.add(
+                source.path,
+                source.line_of(iri, OWL + "imports"),
+                f"imports <{iri}>, which is missing",
+                advice=f"Nothing is fetched: pass its file with --import FILE, or import one of {', '.join(BUNDLED)}.",
+                assumption="its terms are what they are used as",
+            )
     return is_needed
 
 
-def _read_once(files: Iterable[Path]) -> list[Source]:
+def _read_once(files: Iterable[Path], problems: Problems) -> list[Source]:
     """Read each file once; of several paths of one file the first counts."""
     unique: dict[Path, Path] = {}
     for path in files:
         unique.setdefault(Path(path).resolve(), Path(path))
-    return [Source(path) for path in unique.values()]
+    return [Source(path, problems) for path in unique.values()]
 
 
 def _terms(source: Source) -> Iterator[str]:

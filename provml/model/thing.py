@@ -79,7 +79,10 @@ class Thing:
         cls.REQUIRED = tuple(field.name for field in fields.values() if field.min_count)
         if "CLASS_IRI" in cls.__dict__ and cls.CLASS_IRI is not None:
             cls.TYPE_SET = frozenset(cls.TYPES)
-            CLASSES[cls.CLASS_IRI] = cls
+            registered = CLASSES.get(cls.CLASS_IRI)
+            # A user's own copy of a bundled ontology does not replace the classes that provml reads nodes with.
+            if registered is None or not registered.__module__.startswith("provml.vocab"):
+                CLASSES[cls.CLASS_IRI] = cls
         # A required field has no default in the source, for type checkers and readers. At run time its default is None,
         # so that a missing value raises MissingField, which says what was expected.
         own = cls.__dict__.get("__init__")

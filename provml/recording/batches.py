@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from provml.journal import events
 from provml.journal.location import split_batch
 from provml.recording.encoding import encode_measures
-from provml.recording.safety import EndsOnExit, as_index
+from provml.recording.safety import EndsOnExit, as_index, report_errors
 
 if TYPE_CHECKING:
     from provml.journal.batch_buffer import BatchBuffer
@@ -127,6 +127,9 @@ class BatchObserver(Protocol):
     def on_loop_left(self, batch: Batch) -> None:
         """Handle a loop that was left in the middle of a batch."""
 
+    def measured(self, /, **values: Any) -> None:
+        """Record measures of the current batch, or of its section after the last one."""
+
 
 class BatchedSection:
     """A section with batches. While it owns the batch buffer, the rows of the buffer are its newest batches."""
@@ -181,21 +184,17 @@ class BatchedSection:
 
     def _acquire_buffer(self) -> BatchBuffer | None:
         """Acquire the batch buffer; None if a section of another thread owns it."""
-        try:
+        with report_errors(self.run):
             buffer = self.run._acquire_buffer(self)
-        except Exception as error:
-            self.run._report_error(error)
-            return None
-        self._buffer = buffer or self._buffer
-        return buffer
+            self._buffer = buffer or self._buffer
+            return buffer
+        return None
 
     def _release_buffer(self) -> None:
         """Flush all batches and leave the buffer to other sections."""
         if self._buffer is not None and self._buffer.owner is self:
-            try:
+            with report_errors(self.run):
                 self._buffer.release()
-            except Exception as error:
-                self.run._report_error(error)
 
 
 class RecordedBatches(Iterator[Any]):
@@ -218,6 +217,10 @@ class RecordedBatches(Iterator[Any]):
         if self._iterator is None:
             self._iterator = record_batches(self._loader, self._observer)
         return next(self._iterator)
+
+    def measured(self, /, **values: Any) -> None:
+        """Record measures of the current batch, or after the loop of its epoch: where only the loader is known."""
+        self._observer.measured(**values)
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]  # raises the TypeError of a loader without a length

@@ -18,7 +18,7 @@ from provml.recording.data_registry import DataRegistry
 from provml.recording.encoding import encode_parameters, to_text
 from provml.recording.exit_status import ExceptionSummary, summarize_exception
 from provml.recording.redaction import redact_url
-from provml.recording.safety import EndsOnExit
+from provml.recording.safety import EndsOnExit, report_errors
 from provml.recording.settings import DATA_KINDS
 from provml.recording.writer import JournalWriter
 
@@ -169,15 +169,13 @@ class RunCore(EndsOnExit):
 
         Content that is stored already takes no more space. `provml get` writes it out.
         """
-        try:
+        with report_errors(self):
             data = None if self.disabled else self._data_registry.find(source)
             content = None if data is None else self._store_content(source)
             if data is not None and content is not None and content.sha256 == data.sha256:
                 self._emit_artifact(data, source, content, name=to_text(name), media_type=to_text(media_type))
             if data is not None and (content is None or content.sha256 == data.sha256):
                 return data
-        except Exception as error:
-            self._report_error(error)
         return self._register_data("file", source, name=name, media_type=media_type, keep=True)
 
     def text(self, text: str, name: str = "text.txt", *, media_type: str = "") -> Data:
@@ -197,14 +195,12 @@ class RunCore(EndsOnExit):
     def _produce_artifact(self, content: Callable[[], bytes], name: str, media_type: str) -> Data:
         if self.disabled:
             return Data("", "file", name)
-        try:
+        with report_errors(self):
             data = self._register_data("file", content(), name=name, media_type=media_type, keep=True)
             if data.ref:
                 self._emit(events.Produced("", data.ref))
             return data
-        except Exception as error:
-            self._report_error(error)
-            return Data("", "file", name)
+        return Data("", "file", name)
 
     def saved(self, model: Any, path: Any, *, store: str = "", media_type: str = "", **values: Any) -> Data:
         """Record that a model was saved in a file or folder: the model in memory and its file are one model.
@@ -248,7 +244,7 @@ class RunCore(EndsOnExit):
 
         `digest` is the digest of the source if it is known, `saved_ref` the reference of the model that it contains.
         """
-        try:
+        with report_errors(self):
             path = os.fsdecode(source) if isinstance(source, (str, os.PathLike)) else ""
             path = redact_url(path)
             if kind not in DATA_KINDS:
@@ -277,17 +273,13 @@ class RunCore(EndsOnExit):
                 own_name = name if kind == "file" else ""  # the artifact of a dataset or a model is named as its file
                 self._emit_artifact(data, source, content, name=own_name, media_type=event.media_type)
             return self._data_registry.add(source, data)
-        except Exception as error:
-            self._report_error(error)
-            return Data("", kind, to_text(name), role=to_text(role))
+        return Data("", kind, to_text(name), role=to_text(role))
 
     def _store_content(self, source: Any) -> StoredContent | None:
         """Store a content in the home; None, and a capture error, if that fails: the data is then not an artifact."""
-        try:
+        with report_errors(self):
             return store_content(self.home, source)
-        except Exception as error:
-            self._report_error(error)
-            return None
+        return None
 
     def _emit_artifact(
         self, data: Data, source: Any, content: StoredContent, *, name: str = "", media_type: str = ""
@@ -303,18 +295,16 @@ class RunCore(EndsOnExit):
 
     def _digest(self, source: Any, *, must_exist: bool) -> tuple[str, int]:
         """Return SHA-256 and size in bytes; ("", -1) if the source has no content that can be read."""
-        try:
+        with report_errors(self):
             return hashing.digest(source, must_exist=must_exist) or ("", -1)
-        except Exception as error:
-            self._report_error(error)
-            return "", -1
+        return "", -1
 
     def _require_data(self, using: Any) -> list[Data]:
         """Return the data among the inputs of a step; anything that is not `Data` is a capture error."""
         data: list[Data] = []
         if using is None or self.disabled:
             return data
-        try:
+        with report_errors(self):
             is_single = not isinstance(using, Iterable) or isinstance(using, (str, bytes)) or hasattr(using, "shape")
             for item in [using] if is_single else using:
                 if isinstance(item, Data):
@@ -322,8 +312,6 @@ class RunCore(EndsOnExit):
                 else:
                     advice = "Pass what run.dataset(…) or produced(…) returned."
                     self._report_error(TypeError(f"{item!r} ({type(item).__name__}) is not data of a run. {advice}"))
-        except Exception as error:
-            self._report_error(error)
         return data
 
     def _adopt(self, data: Data) -> Data:

@@ -53,10 +53,10 @@ def is_enabled() -> bool:
     return os.environ.get(SWITCH, "").lower() in ("", "0", "false", "no") and hasattr(sys, "_getframe")
 
 
-def knows_bytecode() -> bool:
-    """Return whether bytecode may be inspected: only on versions of Python that are known."""
+def knows_bytecode(version: tuple[int, int] = sys.version_info[:2]) -> bool:
+    """Return whether bytecode may be inspected: only on versions of CPython that are known, this one by default."""
     first, last = BYTECODE_VERSIONS
-    is_known = sys.implementation.name == "cpython" and first <= sys.version_info[:2] <= last
+    is_known = sys.implementation.name == "cpython" and first <= version <= last
     return is_known and is_enabled()
 
 

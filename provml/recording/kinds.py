@@ -15,8 +15,12 @@ KINDS = {
     "extraction": ("featureextraction", "extractfeatures"),
 }
 """Kind of a step by its name."""
-RATES = ("lrate", "lr", "learningrate")
-"""Names of the learning rate."""
+HYPERPARAMETERS = {
+    "learning_rate": ("lrate", "lr", "learningrate"),
+    "optimizer": ("optimizername",),
+    "epochs": ("numepochs", "nepochs", "maxepochs", "numberofepochs"),
+}
+"""Names under which hyperparameters are recorded, and other names that scripts have for them."""
 
 
 def kind_of(name: str) -> str:
@@ -26,5 +30,6 @@ def kind_of(name: str) -> str:
 
 
 def hyperparameter_of(name: str) -> str:
-    """Return the name under which a hyperparameter is recorded: the learning rate has several."""
-    return "learning_rate" if name.lower().replace("_", "") in RATES else name
+    """Return the name under which a hyperparameter is recorded, whichever way it comes."""
+    bare = name.lower().replace("_", "")
+    return next((own for own, others in HYPERPARAMETERS.items() if bare in others), name)

@@ -34,6 +34,7 @@ from provml.recording.display import html_table
 from provml.recording.encoding import to_text
 from provml.recording.exit_status import status_of_exit
 from provml.recording.redaction import redact_urls
+from provml.recording.safety import report_errors
 from provml.recording.seeds import seeds
 from provml.recording.settings import Detail, RunSettings, ShippingSettings, StepKind
 from provml.recording.stages import Epoch, Stage, Step
@@ -79,6 +80,7 @@ class Run(RunCore):
         shipping: ShippingSettings | None = None,
     ) -> None:
         _check_settings(detail, every, run)
+        _check_switches(strict=strict, capture_environment=capture_environment, validate=validate)
         destination, spool = parse_destination(home, shipping) if home or shipping else (None, None)
         inherited_id, inherited_home, is_exported = inherit.inherited_run(spool or home)
         if not home and isinstance(parent, Run):
@@ -153,15 +155,13 @@ class Run(RunCore):
 
     def _record_environment(self) -> None:
         """Record the environment. `git status` may be slow, so a thread asks for changed files."""
-        try:
+        with report_errors(self):
             event = environment.capture(git_status=False)
             event.seeds = seeds()
             self._emit(event)
             if "git_commit" in event.process:
                 self._git_thread = threading.Thread(target=self._record_git_status, name="provml-git", daemon=True)
                 self._git_thread.start()
-        except Exception as error:
-            self._report_error(error)
 
     def _record_git_status(self) -> None:
         dirty = environment.code().get("git_dirty")
@@ -170,12 +170,10 @@ class Run(RunCore):
 
     def record_workflow(self, path: str | os.PathLike[str]) -> None:
         """Record a workflow file, which plans the run."""
-        try:
+        with report_errors(self):
             from provml.workflow import load
 
             self._emit(events.Workflow(redact_urls(load(Path(path)))))
-        except Exception as error:
-            self._report_error(error)
 
     def __repr__(self) -> str:
         model = f" model={self.model!r}" if self.model != self.name else ""
@@ -304,15 +302,13 @@ class Run(RunCore):
         """Append to the annotations of the run, which are not part of its journal: a run that has ended takes them."""
         if self._writer is None:
             return
-        try:
+        with report_errors(self):
             if self._annotation_file is None:
                 self._annotation_file = AnnotationFile(self._writer.folder)
             person = to_text(by) or self._writer.header.by
             names = annotate(self._annotation_file, kind, texts, by=person, removed=removed)
             if kind == "name" and names:
                 self.name = names[0]
-        except Exception as error:
-            self._report_error(error)
 
     # ---- steps before learning
 
@@ -403,6 +399,12 @@ def _check_settings(detail: str, every: Any, run: str | None) -> None:
         raise ValueError(f"every must be a whole number of at least 1, not {every!r}.")
     if run is not None and not RUN_ID.fullmatch(run):
         raise ValueError(f"A run id consists of letters, digits, '-', '_' and '.', unlike {run!r}.")
+
+
+def _check_switches(**switches: bool) -> None:
+    for name, value in switches.items():
+        if value not in (True, False):
+            raise ValueError(f"{name} must be True or False, not {value!r}.")
 
 
 def record(name: str, **settings: Unpack[RunSettings]) -> Run:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from operator import index
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 P = ParamSpec("P")
+T = TypeVar("T")
+ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.pow)
+DIVISION = (operator.truediv, operator.floordiv, operator.mod, divmod)
 
 
 class ErrorReporter(Protocol):
@@ -49,16 +53,49 @@ def never_raise(method: Callable[Concatenate[M, P], None]) -> Callable[Concatena
     return guarded
 
 
+@contextmanager
+def report_errors(run: ErrorReporter) -> Iterator[None]:
+    """Report an exception of a `with` block as a capture error of the run.
+
+    This is `never_raise` for a part of a method, and for a method that returns a value.
+    """
+    try:
+        yield
+    except Exception as error:
+        run._report_error(error)
+
+
+def try_or(run: ErrorReporter, function: Callable[[], T], default: T) -> T:
+    """Return the result of a function, or the default if it raises: the rest of the training is still recorded."""
+    with report_errors(run):
+        return function()
+    return default
+
+
 def as_index(value: Any, label: str) -> int:
     """Return a whole number of any type as an int. `label` names it in the message of the TypeError."""
     try:
-        return index(value)
+        return operator.index(value)
     except TypeError:
         raise TypeError(f"{label} must be a whole number, not {value!r} ({type(value).__name__}).") from None
 
 
-class FormatsAsIndex:
-    """A numbered section that is written as its number: `f"{epoch:03d}"`, `"%d" % epoch`, `range(epoch)`."""
+def _number(value: Any) -> Any:
+    return value.index if isinstance(value, ActsAsNumber) else value
+
+
+def _operator(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a method that applies an operator to the number of a section and another value."""
+    return lambda self, other: function(self.index, _number(other))
+
+
+def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a method that applies an operator to another value and the number of a section."""
+    return lambda self, other: function(other, self.index)
+
+
+class ActsAsNumber:
+    """A numbered section that behaves as its number: `f"{epoch:03d}"`, `"%d" % epoch`, `epoch + 1`, `epoch == 3`."""
 
     __slots__ = ()
     index: int
@@ -73,6 +110,18 @@ class FormatsAsIndex:
 
     def __format__(self, spec: str) -> str:
         return format(self.index, spec)
+
+    def __hash__(self) -> int:
+        return hash(self.index)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.index == _number(other))
+
+    __lt__, __le__, __gt__, __ge__ = map(_operator, (operator.lt, operator.le, operator.gt, operator.ge))
+    __add__, __sub__, __mul__, __pow__ = map(_operator, ARITHMETIC)
+    __truediv__, __floordiv__, __mod__, __divmod__ = map(_operator, DIVISION)
+    __radd__, __rsub__, __rmul__, __rpow__ = map(_reflected, ARITHMETIC)
+    __rtruediv__, __rfloordiv__, __rmod__, __rdivmod__ = map(_reflected, DIVISION)
 
 
 class EndsOnExit:

@@ -28,7 +28,7 @@ from provml.recording.encoding import encode_measures, to_text
 from provml.recording.exit_status import status_of_exit
 from provml.recording.frames import Loop, LoopIterable, TracedLoop
 from provml.recording.redaction import redact_text
-from provml.recording.safety import EndsOnExit, FormatsAsIndex, as_index, never_raise
+from provml.recording.safety import ActsAsNumber, EndsOnExit, as_index, never_raise
 from provml.recording.settings import DataKind
 
 DEFAULT_ROLES = {"training": "training", "validation": "validation", "evaluation": "test"}
@@ -395,7 +395,7 @@ class Stage(Step):
         )
 
 
-class Epoch(BatchedSection, EndsOnExit, FormatsAsIndex):
+class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
     """A section of a stage: an epoch, a fold, a round. It is formatted as its number."""
 
     __slots__ = ("_began", "_closed", "_ended", "_pid", "data", "index", "stage")

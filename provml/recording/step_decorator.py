@@ -25,7 +25,7 @@ from provml.recording.data import Data
 from provml.recording.encoding import to_text
 from provml.recording.hashing import digest
 from provml.recording.redaction import is_secret, redact
-from provml.recording.safety import EndsOnExit
+from provml.recording.safety import EndsOnExit, report_errors
 from provml.recording.settings import DataKind
 from provml.recording.stages import Stage, Step
 
@@ -210,7 +210,7 @@ class RecordedCall(EndsOnExit):
         """Copies of the dictionaries among the arguments, by the identity of the argument."""
         if options.run.disabled:
             return
-        try:
+        with report_errors(options.run):
             arguments = _bind(signature, args, kwargs)
             self.targets = [arguments[name] for name in options.producing if arguments.get(name) is not None]
             self.inputs = list(self._find_inputs(arguments))
@@ -218,8 +218,6 @@ class RecordedCall(EndsOnExit):
                 dicts = (value for value in arguments.values() if isinstance(value, dict))
                 self.initial_dicts = {id(value): dict(value) for value in dicts if len(value) <= MAX_PARAMETER_SIZE}
             self._begin(options.named or _function_name(function), self._parameters(arguments))
-        except Exception as error:
-            options.run._report_error(error)
 
     def _begin(self, name: str, values: dict[str, Any]) -> None:
         """Begin the step. A test is recorded with the model that it tests; a training has the model as an input."""
@@ -289,13 +287,11 @@ class RecordedCall(EndsOnExit):
         """Record the data that the function returned or, if not `complete`, yielded."""
         if self.step is None:
             return
-        try:
+        with report_errors(self.options.run):
             for item in _flatten(result):
                 self._record_output(item, complete=complete)
             if complete and isinstance(self.step, Stage):
                 self._record_measures(self.step, result)
-        except Exception as error:
-            self.options.run._report_error(error)
 
     def _record_output(self, item: Any, *, complete: bool) -> None:
         if isinstance(item, Data):
@@ -345,14 +341,12 @@ class RecordedCall(EndsOnExit):
         """Record the files that the function wrote, unless it failed, and end the step."""
         if self.step is None:
             return
-        try:
+        with report_errors(self.options.run):
             if error is None:
                 for target in self.targets:
                     for item in _flatten(target, is_data=True):
                         self._produced(item, _data_name(item, ""))
             self.step.done(error=error)
-        except Exception as capture_error:
-            self.options.run._report_error(capture_error)
 
 
 def _bind(signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

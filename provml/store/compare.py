@@ -28,16 +28,17 @@ KINDS = (
 CODE = {f"{PROVLAKE}{name}" for name in ("gitCommit", "gitDirty", "gitRepository", "commandLine")}
 """Properties of an environment that identify the code."""
 
-PARAMETERS = """SELECT ?what ?name ?node ?value WHERE {
-  VALUES (?class ?what) {
+_VALUE = "?node prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name"
+PARAMETERS = f"""SELECT ?what ?name ?node ?value WHERE {{ # all in both parts: joins stay in the run
+  {{ ?step provlake:wasMemberOfWorkflowExecution $run ; prov:used ?node . {_VALUE}
+    FILTER NOT EXISTS {{ ?step a provml:AdaptationExecution }} }}
+  UNION {{ $run prov:used ?node . {_VALUE} }} # seeds
+  FILTER NOT EXISTS {{ ?layer provml:hasParameter ?node }}
+  VALUES (?class ?what) {{
     (provml:LearningHyperparameterValue "hyperparameter") (provml:PreparationParameterValue "preparation")
-  }
-  { ?step provlake:wasMemberOfWorkflowExecution $run ; prov:used ?node .
-    FILTER NOT EXISTS { ?step a provml:AdaptationExecution } }
-  UNION { $run prov:used ?node } # seeds
-  FILTER NOT EXISTS { ?layer provml:hasParameter ?node }
-  ?node a ?class ; prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
-}"""
+  }}
+  FILTER EXISTS {{ ?node a ?class }}
+}}"""
 ADAPTATIONS = """SELECT ("adaptation" AS ?what) ?name ?node ?value ?index ?technique WHERE {
   ?adaptation provlake:wasMemberOfWorkflowExecution $run ; a provml:AdaptationExecution .
   ?node prov:wasGeneratedBy ?adaptation ; prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
@@ -51,15 +52,15 @@ DATASETS = """SELECT DISTINCT ("dataset" AS ?what) ?name ?data ?file ?digest WHE
   ?entity provlake:wasDerivedFromAttribute/rdfs:label ?file .
   BIND(LCASE(REPLACE(STR(?role), "^.*[/#]|Role$", "")) AS ?name)
 }"""
-MEASURES = """SELECT ?kind ?name ?node ?value WHERE {
-  VALUES (?type ?kind) {
+_MEASURE = f"?stage provlake:wasMemberOfWorkflowExecution $run . ?node a provml:ModelEvaluation . {_VALUE}"
+MEASURES = f"""SELECT ?kind ?name ?node ?value WHERE {{
+  {{ ?stage provml:latestEvaluation ?node . {_MEASURE} }} UNION {{ ?node prov:wasGeneratedBy ?stage . {_MEASURE} }}
+  VALUES (?type ?kind) {{
     (provml:TrainingExecution "training") (provml:ValidationExecution "validation")
     (provml:EvaluationExecution "evaluation")
-  }
-  ?stage provlake:wasMemberOfWorkflowExecution $run ; a ?type .
-  { ?stage provml:latestEvaluation ?node } UNION { ?node prov:wasGeneratedBy ?stage }
-  ?node a provml:ModelEvaluation ; prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
-}"""
+  }}
+  FILTER EXISTS {{ ?stage a ?type }}
+}}"""
 ENVIRONMENT = """SELECT ?what ?name ?property ?value WHERE {
   $run prov:wasAssociatedWith ?place . ?place a provlake:ExecutionEnvironment .
   { ?place ?property ?value . BIND("environment" AS ?what) }
@@ -75,12 +76,12 @@ TRAININGS = """SELECT ?stage ?started WHERE {
   ?stage provlake:wasMemberOfWorkflowExecution $run ; a provml:TrainingExecution .
   OPTIONAL { ?stage prov:startedAtTime ?started }
 }"""
-INPUTS = """SELECT DISTINCT ?data ?content ?name ?digest WHERE {
-  { $run prov:used ?data } UNION { ?section provml:wasSectionOf $run ; prov:used ?data }
-  ?data a provlake:DataReference ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
-  OPTIONAL { ?data prov:specializationOf|prov:alternateOf ?content }
-  OPTIONAL { ?data provlake:sha256 ?digest }
-}"""
+_DATA = "?data a provlake:DataReference ; provlake:wasDerivedFromAttribute/rdfs:label ?name"
+INPUTS = f"""SELECT DISTINCT ?data ?content ?name ?digest WHERE {{
+  {{ $run prov:used ?data . {_DATA} }} UNION {{ ?section provml:wasSectionOf $run ; prov:used ?data . {_DATA} }}
+  OPTIONAL {{ ?data prov:specializationOf|prov:alternateOf ?content }}
+  OPTIONAL {{ ?data provlake:sha256 ?digest }}
+}}"""
 MAKERS = """SELECT DISTINCT ?data ?maker WHERE {
   { $run prov:used ?data } UNION { ?section provml:wasSectionOf $run ; prov:used ?data }
   $run provml:builtOn ?maker .

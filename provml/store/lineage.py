@@ -22,7 +22,7 @@ from provml.model.values import IRI
 from provml.rdf.literals import format_literal
 from provml.rdf.namespaces import RUNS
 from provml.store import name_lookup
-from provml.store.lineage_walk import TYPES, LineageWalk, rows_about
+from provml.store.lineage_walk import DEFAULT_LIMITS, TYPES, LineageWalk, WalkLimits, rows_about
 from provml.store.name_lookup import Queryable
 
 STEP_KINDS = {
@@ -106,9 +106,9 @@ ITEM_SECTIONS = """SELECT DISTINCT ?node ?tag ?index {
 """Queries about `?node`; the second of a pair is about its sections."""
 
 
-def lineage(store: Queryable, subject: Any, *, forward: bool = False) -> Lineage:
+def lineage(store: Queryable, subject: Any, *, forward: bool = False, limits: WalkLimits = DEFAULT_LIMITS) -> Lineage:
     """Return what a thing came from, or with `forward` what came of it. The store must be in sync."""
-    walk = LineageWalk(store, resolve(store, subject), is_forward=forward)
+    walk = LineageWalk(store, resolve(store, subject), is_forward=forward, limits=limits)
     return Lineage(_Description(store, walk).records())
 
 

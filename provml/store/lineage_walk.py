@@ -15,10 +15,6 @@ from provml.errors import NodeNotFound
 from provml.model.values import IRI
 from provml.store.name_lookup import Queryable
 
-MAX_RUNS, MAX_STEPS = 200, 4000
-"""Runs and steps that a walk collects; the others are counted. The steps of a run are collected all, or none."""
-MAX_PRODUCERS = 8
-"""Steps that generated the same content, of which the latest are collected."""
 NODES_PER_QUERY = 500
 MAX_SECTION_DEPTH = 3
 """A batch is a section of an epoch, and an epoch of a stage."""
@@ -49,6 +45,18 @@ OUTPUTS = (
 """Queries about `?node`; the second of a pair is about its sections."""
 
 
+class WalkLimits(NamedTuple):
+    """How much a walk collects; the rest is counted."""
+
+    runs: int = 200
+    steps: int = 4000
+    producers: int = 8
+    """Steps that generated the same content, of which the latest are collected."""
+
+
+DEFAULT_LIMITS = WalkLimits()
+
+
 class Span(NamedTuple):
     """Start and end of a step."""
 
@@ -74,10 +82,11 @@ class LineageWalk:
     only entity in the picture that has it. `starts` are the nodes that the walk began with; for a run it is `run`.
     """
 
-    def __init__(self, store: Queryable, node: IRI, *, is_forward: bool) -> None:
+    def __init__(self, store: Queryable, node: IRI, *, is_forward: bool, limits: WalkLimits = DEFAULT_LIMITS) -> None:
         self.store = store
         self.node = node
         self.is_forward = is_forward
+        self.limits = limits
         self.run: IRI | None = None
         self.starts: set[IRI] = set()
         self.steps: dict[IRI, None] = {}
@@ -147,9 +156,9 @@ class LineageWalk:
         added = []
         for step in sorted(new, key=self._time_key):
             run = run_of.get(step, step)
-            if run not in self._runs and len(self._runs) >= MAX_RUNS:
+            if run not in self._runs and len(self._runs) >= self.limits.runs:
                 self.omitted_runs.add(run)
-            elif len(self.steps) >= MAX_STEPS:
+            elif len(self.steps) >= self.limits.steps:
                 self.omitted_steps += 1
             else:
                 self._runs.add(run)
@@ -215,8 +224,8 @@ class LineageWalk:
             if last_use is None or (began := self._spans[maker[1]].began) is None or began <= last_use
         ]
         earlier.sort(key=lambda maker: (self._time_key(maker[1]), maker[0]))
-        self.omitted_steps += len(earlier[:-MAX_PRODUCERS])
-        earlier = earlier[-MAX_PRODUCERS:]
+        self.omitted_steps += len(earlier[: -self.limits.producers])
+        earlier = earlier[-self.limits.producers :]
         new = self._add_steps(step for _, step in earlier)
         if len(earlier) == 1 and content not in self.starts:
             copy, step = earlier[0]

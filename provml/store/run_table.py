@@ -17,12 +17,12 @@ from urllib.parse import unquote
 from provml import rdf
 from provml.answers import Answer
 from provml.errors import ColumnNotFound, WrongValue
+from provml.journal.status import STATUSES
 from provml.store.backend import Backend
 from provml.store.leakage import leaking_trainings
 from provml.store.run_filter import compile_filter, suggest_columns
 from provml.store.run_info import RunInfo
 
-STATUSES = ("FINISHED", "FAILED", "RUNNING", "KILLED", "LOST")
 PREFIXES = {"evaluation": "test_", "validation": "val_", "training": "train_"}
 """The prefix of measures by the kind of stage. A name without a prefix means the first of these columns that exists."""
 ALIASES = {"id": "run", "duration": "seconds"}

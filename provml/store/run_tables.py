@@ -55,23 +55,22 @@ MEASURES = f"""SELECT ?at ?index ?node ?name ?value WHERE {{
   OPTIONAL {{ ?at prov:startedAtTime ?started }}
 }} ORDER BY ?started ?at ?index ?node"""
 
-DATASETS = f"""SELECT ?data ?name ?at ?did ?role ?size ?sha256 ?path WHERE {{
-  {MEMBER}
-  {{
-    ?at prov:used ?data . BIND("used by" AS ?did)
-    OPTIONAL {{ ?at prov:qualifiedUsage [ prov:entity ?data ; prov:hadRole/rdfs:label ?role ] }}
-  }}
-  UNION {{ ?data prov:wasGeneratedBy ?at . BIND("made by" AS ?did) }}
-  ?data a provlake:DataReference ; provlake:wasDerivedFromAttribute ?attribute .
-  ?attribute rdfs:label ?name .
-  $run provlake:wasDerivedFromWorkflow ?plan .
-  FILTER (STRSTARTS(STR(?attribute), CONCAT(STR(?plan), "/")))
-  FILTER NOT EXISTS {{ ?data a provml:Model }}
+_DATA = """?data a provlake:DataReference ; provlake:wasDerivedFromAttribute ?attribute .
+    ?attribute rdfs:label ?name . $run provlake:wasDerivedFromWorkflow ?plan .
+    FILTER (STRSTARTS(STR(?attribute), CONCAT(STR(?plan), "/")))
+    FILTER NOT EXISTS { ?data a provml:Model }"""
+DATASETS = f"""SELECT ?data ?name ?at ?did ?size ?sha256 ?path WHERE {{ # all in both parts: joins stay in the run
+  {{ {MEMBER} ?at prov:used ?data . {_DATA} BIND("used by" AS ?did) }}
+  UNION {{ {MEMBER} ?data prov:wasGeneratedBy ?at . {_DATA} BIND("made by" AS ?did) }}
   OPTIONAL {{ ?data provlake:sizeBytes ?size }}
   OPTIONAL {{ ?data provlake:sha256 ?sha256 }}
   OPTIONAL {{ ?data provlake:path ?path }}
   OPTIONAL {{ ?at prov:startedAtTime ?started }}
 }} ORDER BY ?started ?name"""
+
+ROLES = f"""SELECT ?at ?data ?role WHERE {{
+  {MEMBER} ?at prov:qualifiedUsage ?usage . ?usage prov:entity ?data ; prov:hadRole/rdfs:label ?role .
+}} ORDER BY ?role"""
 
 MODELS = f"""SELECT ?model ?name ?by ?layers ?parameters ?size ?sha256 ?path WHERE {{
   {MEMBER}
@@ -175,9 +174,13 @@ class RunTables:
 
     def datasets(self) -> Answer:
         """Return a row per dataset and stage that used or made it."""
+        roles: dict[tuple[str, str], list[str]] = {}
+        for at, data, role in self.select(ROLES):
+            roles.setdefault((at, data), []).append(str(role).removesuffix(" role"))
         rows = [
-            (name, f"{did} {self.place(at)}", (role or "").removesuffix(" role") or None, size, sha256, path)
-            for _, name, at, did, role, size, sha256, path in self.select(DATASETS)
+            (name, f"{did} {self.place(at)}", role, size, sha256, path)
+            for data, name, at, did, size, sha256, path in self.select(DATASETS)
+            for role in (roles.get((at, data), [None]) if did == "used by" else [None])
         ]
         return Answer(["dataset", "where", "role", "bytes", "sha256", "path"], rows)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from provml.answers import Answer
+from provml.journal.run_files import list_journals
 from provml.store import RunInfo, Store
 from provml.store.healing import heals
 from provml.store.run_table import RunTable, load_table
@@ -36,6 +37,18 @@ class ServedStore(Store):
     @property
     def _is_reading(self) -> bool:
         return getattr(self._thread, "is_reading", False)
+
+    def backlog(self) -> tuple[int, int]:
+        """Return the bytes of the journals, and how many of them are indexed."""
+        total = indexed = 0
+        for key in list_journals(self.home):
+            checkpoint = self._index.checkpoint.journals.get(f"runs/{key}")
+            with contextlib.suppress(OSError):  # removed meanwhile
+                size = (self.home / "runs" / key).stat().st_size
+                total += size
+                if checkpoint is not None:
+                    indexed += size if checkpoint.end is not None else min(checkpoint.offset, size)
+        return total, indexed
 
     def sync(self, on_progress: Callable[[int], None] | None = None) -> int:
         """Index what is new, unless this thread reads what is indexed."""

@@ -89,6 +89,8 @@ class Service:
         self.closers: list[Callable[[], None]] = []
         """Called before the index is released: whatever reads it in threads ends then."""
         self.syncs = 0
+        self.sync_seconds = 0.0
+        """Duration of the last look at the journals."""
         self.streams = 0
         """Number of open live streams."""
         self.catalog_stamp: tuple[tuple[str, int], ...] | None = None
@@ -195,6 +197,7 @@ class Service:
                     begun = time.monotonic()
                     await run_in_threadpool(self.sync)
                     self.syncs += 1
+                    self.sync_seconds = time.monotonic() - begun
                     self._synced = begun
         return self.store.position
 

@@ -68,16 +68,17 @@ class OntologyCompiler:
         path.write_text(PREFIXES + turtle, encoding="utf-8")
         return path
 
-    def __call__(self, turtle: str, *more: Path, imports: tuple[Path, ...] = ()) -> Compiled:
-        return self.compile(self.write(turtle), *more, imports=imports)
+    def __call__(self, turtle: str, *more: Path, imports: tuple[Path, ...] = (), strict: bool = False) -> Compiled:
+        return self.compile(self.write(turtle), *more, imports=imports, strict=strict)
 
-    def compile(self, *paths: Path, imports: tuple[Path, ...] = ()) -> Compiled:
+    def compile(self, *paths: Path, imports: tuple[Path, ...] = (), strict: bool = False) -> Compiled:
         """Compile files, parse every output, and import the module."""
         self.count += 1
         name = f"vocab_{self.count}"
         module, shapes = self.folder / f"{name}.py", self.folder / "shapes.ttl"
         context, docs = self.folder / "context.jsonld", self.folder / "docs"
-        files, notes = user_files(paths, module, imports=imports, shapes=shapes, jsonld=context, docs=docs)
+        outputs = {"shapes": shapes, "jsonld": context, "docs": docs}
+        files, notes = user_files(paths, module, imports=imports, strict=strict, **outputs)
         write(files)
         list(ox.parse(shapes.read_bytes(), ox.RdfFormat.TURTLE))
         for picture in docs.glob("*.svg"):

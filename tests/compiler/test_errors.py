@@ -24,107 +24,130 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize(
-    ("turtle", "line", "words"),
-    [
-        ("ex:A a owl:Class\nex:B a owl:Class .", 2, "Fix the syntax"),
-        ("\n\nno:A a owl:Class .", 3, "prefix no: has not been declared"),
-        ("ex:A a owl:Class .\n<#B> a owl:Class .", 2, "relative IRI"),
-        ("", None, "defines no class"),
-        ("ex:p a owl:ObjectProperty .", None, "defines no class"),
-        ("ex:p a owl:DatatypeProperty ; rdfs:domain prov:Entity .", None, "defines no class"),
-        ("<urn:a> a owl:Ontology .\n<urn:b> a owl:Ontology .\nex:A a owl:Class .", 2, "declares 2 ontologies"),
-        ("ex:A a owl:Class ;\n  rdfs:subClassOf ex:Gone .", 2, "zoo#Gone"),
-        ("ex:A a owl:Class ;\n  owl:equivalentClass ex:Gone .", 2, "Gone> is used as a class"),
-        ("ex:A a owl:Class ;\n  owl:disjointWith ex:Gone .", 2, "Gone> is used as a class"),
-        ("ex:A a owl:Class .\nex:Undeclared rdfs:subClassOf ex:A .", 2, "Undeclared> is used as a class"),
-        ("ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:range ex:Gone .", 2, "Gone> is used as a class"),
-        ("ex:A a owl:Class .\nex:p a rdf:Property ; rdfs:range ex:Gone .", 2, "Gone> is used as a class"),
-        ("ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:domain ex:Gone .", 2, "Gone> is used as a class"),
-        ("ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:range\n [ owl:unionOf ( ex:A ex:Gone ) ] .", 3, "Gone>"),
-        (
-            "ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:subPropertyOf ex:gone .",
-            2,
-            "gone> is used as a property",
-        ),
-        ("ex:A a owl:Class .\nex:p rdfs:domain ex:A .", 2, "p> is used as a property"),
-        (
-            "ex:A a owl:Class ; rdfs:subClassOf\n [ owl:onProperty ex:gone ; owl:minCardinality 1 ] .",
-            2,
-            "gone> is used as a property",
-        ),
-        (
-            "ex:p a rdf:Property . ex:A a owl:Class .\n[] owl:onProperty ex:p ; owl:allValuesFrom ex:Gone .",
-            2,
-            "Gone>",
-        ),
-        ("ex:A a owl:Class ; rdfs:subClassOf\n prov:Entty .", 2, "prov#Entty> is used as a class but not defined"),
-        (
-            "ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:range xsd:string .",
-            2,
-            "its range is a datatype (string)",
-        ),
-        ("ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:range rdfs:Literal .", 2, "its range is a datatype"),
-        ("ex:A a owl:Class .\nex:p a owl:DatatypeProperty ; rdfs:range ex:A .", 2, "its range is a class (A)"),
-        ("<urn:my> a owl:Ontology ;\n  owl:imports <urn:gone> . ex:A a owl:Class .", 2, "--import FILE"),
-        ("ex:A a owl:Class .\nex:B a owl:Class ;\n rdfs:subClasOf ex:A .", 3, "Did you mean rdfs:subClassOf?"),
-        (
-            "ex:A a owl:Class ;\n rdfs:lable 'a' .",
-            2,
-            "rdfs:lable is not a term of RDF Schema. Did you mean rdfs:label?",
-        ),
-        ("ex:A a owl:Class .\nex:p a rdfs:Property .", 2, "Did you mean rdf:Property?"),
-        ("ex:A a owl:class .", 1, "Did you mean owl:Class?"),
-        ("ex:A a owl:Class ; owl:subClassOf\n prov:Entity .", 1, "Did you mean rdfs:subClassOf?"),
-        (
-            "ex:A a owl:Class .\nex:p a owl:DatatypeProperty ; rdfs:range\n xsd:intger .",
-            3,
-            "xsd:intger is not a term of XML Schema. Did you mean xsd:integer?",
-        ),
-        ("ex:A a owl:Class ;\n rdfs:comment '5'^^xsd:strin .", 2, "Did you mean xsd:string?"),
-        (
-            "ex:D a rdfs:Datatype ; owl:equivalentClass\n [ owl:withRestrictions\n ( [ xsd:minIn 1 ] ) ] .",
-            3,
-            "xsd:minIn is not a term of XML Schema",
-        ),
-        ("ex:A a owl:Class ;\n owl:frobnicate ex:A .", 2, "owl:frobnicate is not a term of OWL 2. Check the spelling"),
-        ("ex:p a owl:ObjectProperty .\nex:A a owl:Class ;\n rdfs:subClassOf ex:p .", 3, "is a property, not a class"),
-        ("ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:domain\n ex:p .", 3, "rdfs:domain takes a class"),
-        ("ex:A a owl:Class .\nex:p a rdf:Property ; rdfs:subPropertyOf ex:A .", 2, "A> is a class, not a property"),
-        ("ex:A a owl:Class .\nex:A rdfs:range ex:A .", 1, "A> is a class, not a property"),
-        (
-            "ex:n a owl:AnnotationProperty . ex:A a owl:Class .\nex:B a owl:Class ; rdfs:subClassOf ex:n .",
-            2,
-            "n> is an annotation property, not a class",
-        ),
-        (
-            "ex:D a rdfs:Datatype . ex:A a owl:Class .\nex:p a rdf:Property ; rdfs:subPropertyOf ex:D .",
-            2,
-            "D> is a datatype, not a property",
-        ),
-        (
-            "ex:A a owl:Class . ex:i a owl:NamedIndividual , ex:A .\nex:B a owl:Class ; rdfs:subClassOf ex:i .",
-            2,
-            "i> is an individual, not a class",
-        ),
-        (
-            "ex:Zebra a owl:Class .\nex:B a owl:Class ; rdfs:subClassOf ex:Zerba .",
-            2,
-            "Did you mean Zebra? Otherwise declare it",
-        ),
-    ],
-)
+INVALID = [
+    ("ex:A a owl:Class\nex:B a owl:Class .", 2, "Fix the syntax"),
+    ("\n\nno:A a owl:Class .", 3, "prefix no: has not been declared"),
+    ("ex:A a owl:Class .\n<#B> a owl:Class .", 2, "relative IRI"),
+    ("", None, "defines no class"),
+    ("ex:p a owl:ObjectProperty .", None, "defines no class"),
+    ("ex:p a owl:DatatypeProperty ; rdfs:domain prov:Entity .", None, "defines no class"),
+    ("<urn:a> a owl:Ontology .\n<urn:b> a owl:Ontology .\nex:A a owl:Class .", 2, "declares 2 ontologies"),
+    ("ex:A a owl:Class ;\n  rdfs:subClassOf ex:Gone .", 2, "zoo#Gone"),
+    ("ex:A a owl:Class ;\n  owl:equivalentClass ex:Gone .", 2, "Gone> is used as a class"),
+    ("ex:A a owl:Class ;\n  owl:disjointWith ex:Gone .", 2, "Gone> is used as a class"),
+    ("ex:A a owl:Class .\nex:Undeclared rdfs:subClassOf ex:A .", 2, "Undeclared> is used as a class"),
+    ("ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:range ex:Gone .", 2, "Gone> is used as a class"),
+    ("ex:A a owl:Class .\nex:p a rdf:Property ; rdfs:range ex:Gone .", 2, "Gone> is used as a class"),
+    ("ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:domain ex:Gone .", 2, "Gone> is used as a class"),
+    ("ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:range\n [ owl:unionOf ( ex:A ex:Gone ) ] .", 3, "Gone>"),
+    (
+        "ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:subPropertyOf ex:gone .",
+        2,
+        "gone> is used as a property",
+    ),
+    ("ex:A a owl:Class .\nex:p rdfs:domain ex:A .", 2, "p> is used as a property"),
+    (
+        "ex:A a owl:Class ; rdfs:subClassOf\n [ owl:onProperty ex:gone ; owl:minCardinality 1 ] .",
+        2,
+        "gone> is used as a property",
+    ),
+    (
+        "ex:p a rdf:Property . ex:A a owl:Class .\n[] owl:onProperty ex:p ; owl:allValuesFrom ex:Gone .",
+        2,
+        "Gone>",
+    ),
+    ("ex:A a owl:Class ; rdfs:subClassOf\n prov:Entty .", 2, "prov#Entty> is used as a class but not defined"),
+    (
+        "ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:range xsd:string .",
+        2,
+        "its range is a datatype (string)",
+    ),
+    ("ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:range rdfs:Literal .", 2, "its range is a datatype"),
+    ("ex:A a owl:Class .\nex:p a owl:DatatypeProperty ; rdfs:range ex:A .", 2, "its range is a class (A)"),
+    ("<urn:my> a owl:Ontology ;\n  owl:imports <urn:gone> . ex:A a owl:Class .", 2, "--import FILE"),
+    ("ex:A a owl:Class .\nex:B a owl:Class ;\n rdfs:subClasOf ex:A .", 3, "Did you mean rdfs:subClassOf?"),
+    (
+        "ex:A a owl:Class ;\n rdfs:lable 'a' .",
+        2,
+        "rdfs:lable is not a term of RDF Schema. Did you mean rdfs:label?",
+    ),
+    ("ex:A a owl:Class .\nex:p a rdfs:Property .", 2, "Did you mean rdf:Property?"),
+    ("ex:A a owl:class .", 1, "Did you mean owl:Class?"),
+    ("ex:A a owl:Class ; owl:subClassOf\n prov:Entity .", 1, "Did you mean rdfs:subClassOf?"),
+    (
+        "ex:A a owl:Class .\nex:p a owl:DatatypeProperty ; rdfs:range\n xsd:intger .",
+        3,
+        "xsd:intger is not a term of XML Schema. Did you mean xsd:integer?",
+    ),
+    ("ex:A a owl:Class ;\n rdfs:comment '5'^^xsd:strin .", 2, "Did you mean xsd:string?"),
+    (
+        "ex:D a rdfs:Datatype ; owl:equivalentClass\n [ owl:withRestrictions\n ( [ xsd:minIn 1 ] ) ] .",
+        3,
+        "xsd:minIn is not a term of XML Schema",
+    ),
+    ("ex:A a owl:Class ;\n owl:frobnicate ex:A .", 2, "owl:frobnicate is not a term of OWL 2. Check the spelling"),
+    ("ex:p a owl:ObjectProperty .\nex:A a owl:Class ;\n rdfs:subClassOf ex:p .", 3, "is a property, not a class"),
+    ("ex:A a owl:Class .\nex:p a owl:ObjectProperty ; rdfs:domain\n ex:p .", 3, "rdfs:domain takes a class"),
+    ("ex:A a owl:Class .\nex:p a rdf:Property ; rdfs:subPropertyOf ex:A .", 2, "A> is a class, not a property"),
+    ("ex:A a owl:Class .\nex:A rdfs:range ex:A .", 1, "A> is a class, not a property"),
+    (
+        "ex:n a owl:AnnotationProperty . ex:A a owl:Class .\nex:B a owl:Class ; rdfs:subClassOf ex:n .",
+        2,
+        "n> is an annotation property, not a class",
+    ),
+    (
+        "ex:D a rdfs:Datatype . ex:A a owl:Class .\nex:p a rdf:Property ; rdfs:subPropertyOf ex:D .",
+        2,
+        "D> is a datatype, not a property",
+    ),
+    (
+        "ex:A a owl:Class . ex:i a owl:NamedIndividual , ex:A .\nex:B a owl:Class ; rdfs:subClassOf ex:i .",
+        2,
+        "i> is an individual, not a class",
+    ),
+    (
+        "ex:Zebra a owl:Class .\nex:B a owl:Class ; rdfs:subClassOf ex:Zerba .",
+        2,
+        "Did you mean Zebra? Otherwise declare it",
+    ),
+]
+"""Turtle, the line of the problem (after the prefixes), and a part of the message."""
+
+
+@pytest.mark.parametrize(("turtle", "line", "words"), INVALID)
 def test_invalid_ontology_is_refused_with_its_line(tmp_path, turtle, line, words):
     path = tmp_path / "my.ttl"
     path.write_text(PREFIXES + turtle, encoding="utf-8")
     before = tree(tmp_path)
-    result = run(path, "-o", tmp_path / "vocab.py", "--docs", tmp_path / "docs", "--shapes", tmp_path / "s.ttl")
+    outputs = ("-o", tmp_path / "vocab.py", "--docs", tmp_path / "docs", "--shapes", tmp_path / "s.ttl")
+    result = run(path, *outputs, "--strict")
     assert result.exit_code == 2, result.output
     place = f"{path}: " if line is None else f"{path}:{LINES + line}: "
     assert result.stderr.startswith(f"provml: {place}")
     assert words in result.stderr
     assert result.stderr.rstrip().endswith((".", "?"))
     assert tree(tmp_path) == before
+
+
+REFUSED = ("Fix the syntax", "prefix no: has not been declared", "defines no class")
+
+
+@pytest.mark.parametrize(("turtle", "line", "words"), [case for case in INVALID if case[2] not in REFUSED])
+def test_without_strict_a_problem_is_a_note_that_says_what_is_assumed(compile_turtle, turtle, line, words):
+    compiled = compile_turtle(f"{turtle}\nex:Used a owl:Class .")
+    assert compiled.Used("urn:used")
+    assert compiled.has_note(f"my.ttl:{LINES + line}: ", "; assumed: ")
+
+
+def test_all_problems_are_reported_at_once(tmp_path):
+    path = tmp_path / "my.ttl"
+    turtle = "ex:A a owl:Class ;\n rdfs:subClassOf ex:Gone ;\n rdfs:lable 'a' .\nex:p rdfs:domain ex:A ."
+    path.write_text(PREFIXES + turtle, encoding="utf-8")
+    result = run(path, "-o", tmp_path / "vocab.py", "--strict")
+    assert result.exit_code == 2
+    lines = [line.removeprefix("provml: ").removeprefix(str(path)) for line in result.stderr.splitlines()]
+    assert [line.split(":")[1] for line in lines] == [str(LINES + number) for number in (2, 3, 4)]
+    assert not (tmp_path / "vocab.py").exists()
 
 
 def test_every_term_of_rdf_rdfs_owl_and_xsd_is_accepted(compile_turtle):
@@ -148,7 +171,11 @@ def test_every_term_of_rdf_rdfs_owl_and_xsd_is_accepted(compile_turtle):
         ("my", b"", "''"),
         ("empty.ttl", b"", "defines no class"),
         ("empty.rdf", b"", "defines no class"),
-        ("turtle.owl", b"@prefix a: <urn:a> .\na:b a a:c .", "selects the format RDF/XML"),
+        ("text.owl", b"Dear reader", "selects the format RDF/XML"),
+        ("turtle.owl", b"@prefix a: <urn:a> .\na:b a a:c .", "defines no class"),
+        ("bad.ofn", b"Ontology(", "bad.ofn: cannot be read"),
+        ("bad.omn", b"Class: A SubClassOf:", "bad.omn: cannot be read"),
+        ("bad.owx", b"<Ontology", "bad.owx: "),
         ("bad.jsonld", b"{", "selects the format JSON-LD"),
         ("bad.nt", b"<urn:a> <urn:b> .", "bad.nt:1: "),
         ("logic.n3", b"{ ?x a <urn:d> } => { ?x a <urn:e> } .", "logic.n3: "),

@@ -151,7 +151,8 @@ def test_every_statement_of_the_bundled_files_is_found(iri):
 def test_errors_and_notes_ignore_comments_and_strings(compile_turtle):
     with pytest.raises(OntologyError, match=r"my\.ttl:16: <.*Gone> is used as a class"):
         compile_turtle(
-            '# ex:Gone\nex:A a owl:Class ; rdfs:comment "ex:Gone" ; rdfs:seeAlso ex:Gone ;\n rdfs:subClassOf\nex:Gone.'
+            '# ex:Gone\nex:A a owl:Class ; rdfs:comment "ex:Gone" ; rdfs:seeAlso ex:Gone ;\n rdfs:subClassOf\nex:Gone.',
+            strict=True,
         )
     vocab = compile_turtle(
         "# ex:B\nex:A a owl:Class ; rdfs:seeAlso ex:B .\nex:B a owl:Class ; rdfs:subClassOf [ owl:complementOf ex:A ] ."

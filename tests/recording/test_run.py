@@ -170,6 +170,12 @@ def test_every_must_be_a_whole_number(every: Any):
     assert not Path(".provml").exists()
 
 
+@pytest.mark.parametrize("setting", ["strict", "validate", "capture_environment"])
+def test_a_switch_takes_true_or_false(setting: str):
+    with pytest.raises(ValueError, match=f"{setting} must be True or False, not 'maybe'"):
+        record(**{setting: "maybe"})
+
+
 def test_each_kind_of_step_is_recorded():
     with record() as run:
         for kind in ("curation", "preparation", "filter", "split", "extraction", "step"):

@@ -26,7 +26,6 @@ from provml.errors import ServiceError, ServiceUnreachable
 from provml.journal import events
 from provml.journal.reader import JournalReader
 from provml.journal.shipping import read_state, unsent_bytes, unshipped_runs
-from provml.remote import shipper
 from provml.remote.connection import parse_address
 from provml.remote.shipper import HomeShipment
 
@@ -247,9 +246,8 @@ def test_a_service_that_is_killed_a_hundred_times_gets_everything_once(service: 
 
 
 def test_the_thread_of_a_run_goes_on_when_the_service_is_back(
-    service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    service: ServiceProcess, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr(shipper, "FIRST_RETRY_SECONDS", 0.05)
     with provml.record("flowers", home=service.url, shipping={"queue": 1, "seconds": 0.0}) as run:
         copy = service.home / "runs" / run.id / "main.jsonl"
         folder = run.home / "runs" / run.id

@@ -14,7 +14,7 @@ from provml.capture.sklearn import _introspect, _posthoc
 from provml.errors import MissingDependency
 from provml.recording.data import Data
 from provml.recording.redaction import redact
-from provml.recording.safety import never_raise
+from provml.recording.safety import never_raise, report_errors
 from provml.recording.stages import Stage, Step
 
 try:
@@ -109,11 +109,9 @@ class Capture(CaptureBase, HyperparameterSource):
         )
 
     def _failed(self, error: BaseException) -> None:
-        try:
+        with report_errors(self.run):
             self._end_steps(error)
             self.end_training(error=error)
-        except Exception as capture_error:
-            self.run._report_error(capture_error)
 
     def _end_steps(self, error: BaseException | None = None) -> None:
         steps, self._steps = self._steps, []
@@ -183,7 +181,7 @@ class Capture(CaptureBase, HyperparameterSource):
     def _before_folds(self, estimator: Any, x: Any, y: Any, named: Mapping[str, Any]) -> Stage | None:
         if self.run.disabled:
             return None
-        try:
+        with report_errors(self.run):
             transformers, last = _introspect.steps(estimator)
             using = self._prepare(transformers, self._data_of("training", x, y))
             values = _introspect.describe(last)
@@ -194,9 +192,7 @@ class Capture(CaptureBase, HyperparameterSource):
             stage = Stage(self.run, "validation", "cross-validation", using, self.hyperparameters.select(values))
             self._clock = _posthoc.Clock()
             return stage
-        except Exception as error:
-            self.run._report_error(error)
-            return None
+        return None
 
     def _after_folds(
         self,
@@ -206,7 +202,7 @@ class Capture(CaptureBase, HyperparameterSource):
         scores: Mapping[str, Any] | None = None,
         error: BaseException | None = None,
     ) -> None:
-        try:
+        with report_errors(self.run):
             self._end_steps(error)
             if stage is None:
                 return
@@ -215,8 +211,6 @@ class Capture(CaptureBase, HyperparameterSource):
                     self.run, stage, self._clock, scores, estimator=estimator, scoring=named.get("scoring")
                 )
             stage.done(error=error)
-        except Exception as capture_error:
-            self.run._report_error(capture_error)
 
     # ---- pass by pass
 
@@ -315,20 +309,16 @@ class Capture(CaptureBase, HyperparameterSource):
     def _before_test(self, estimator: Any, x: Any, y: Any) -> Stage | None:
         if self.run.disabled:
             return None
-        try:
+        with report_errors(self.run):
             return self.begin_evaluation(using=self._data_of("test", x, y), model=estimator)
-        except Exception as error:
-            self.run._report_error(error)
-            return None
+        return None
 
     def _after_test(
         self, test: Stage | None, measures: Callable[[], dict[str, Any]], error: BaseException | None = None
     ) -> None:
-        try:
+        with report_errors(self.run):
             if test is not None:
                 self.end_evaluation(self.try_or(measures, dict[str, Any]()), error=error)
-        except Exception as capture_error:
-            self.run._report_error(capture_error)
 
     # ---- data and the end
 
@@ -346,10 +336,8 @@ class Capture(CaptureBase, HyperparameterSource):
 
     def saved(self, path: Any, **fields: Any) -> Data | None:
         """Record that the model of the last training was saved in this file; None: it is in memory only."""
-        try:
+        with report_errors(self.run):
             self._end_partial_training()
-        except Exception as error:
-            self.run._report_error(error)
         return super().saved(path, **fields)
 
     def _end_partial_training(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from functools import partial
 from operator import index as as_index
@@ -13,15 +14,16 @@ from threading import get_ident
 from time import perf_counter
 from typing import Any, Self, Unpack
 
-from provml.capture import _layers
+from provml.capture._data import record_data
 from provml.capture._hyperparameters import MANUAL
 from provml.capture._section import SafeEpoch, SafeSection
 from provml.capture._settings import CaptureSettings, Watch
 from provml.capture.base import CaptureBase, check_save_path
 from provml.capture.torch._batch_means import BatchMeans
 from provml.capture.torch._loaders import LoaderTracker
-from provml.capture.torch._optimizers import OptimizerTracker, name_of, register_step_hook, unwrap_network
-from provml.errors import MissingDependency, WrongType
+from provml.capture.torch._optimizers import OptimizerTracker, name_of, register_step_hook
+from provml.capture.torch._schedulers import initial_settings
+from provml.errors import MissingDependency, WrongType, WrongValue
 from provml.journal.batch_buffer import BatchBuffer
 from provml.recording.batches import Batch, RecordedBatches
 from provml.recording.data import Data
@@ -31,19 +33,26 @@ from provml.recording.stages import Epoch, Stage
 
 try:
     import torch
+
+    from provml.capture.torch._networks import Networks
+    from provml.capture.torch._validation import ValidationLoop
 except ImportError as error:
     raise MissingDependency("torch", "torch") from error
 
 TENSOR = torch.Tensor
+VALIDATION_ROLES = ("validation", "test")
+if hasattr(torch.serialization, "add_safe_globals"):  # an epoch in a checkpoint is pickled as a call of `int`
+    torch.serialization.add_safe_globals([int])
 
 
 class Capture(CaptureBase):
     """Records a plain training loop.
 
-    Pass what the loop uses: `network`, `optimizer` and `scheduler` (one, a list, or a dictionary by name), `loss`, and
-    the loaders with `data={"training": loader, …}`. Then write `for epoch in capture.epochs(10):` and inside it
-    `for x, y in capture.batches(loader):`, within `with capture.training():`. The weights are saved to `save_model`
-    after the last epoch. Other settings are those of `provml.record`.
+    Pass what the loop uses: `network`, `optimizer` and `scheduler` (one, or several by name), `loss`, the loaders with
+    `data={"training": loader, …}`, and more hyperparameters with `parameters=vars(args)`. Then write
+    `for epoch in capture.epochs(10):` and inside it `for x, y in capture.batches(loader):`, within
+    `with capture.training():`. The weights are saved to `save_model` after the last epoch; the file names of several
+    networks contain `{network}`. Other settings are those of `provml.record`.
     """
 
     __slots__ = ("batch", "buffer")  # read for every batch; slots are found faster than keys of a large dictionary
@@ -62,10 +71,12 @@ class Capture(CaptureBase):
         **settings: Unpack[CaptureSettings],
     ) -> None:
         optimizers, schedulers = _by_name(optimizer), list(_by_name(scheduler).values())
-        _check_objects(network, optimizers, schedulers, scaler)
+        self._networks = Networks(network)
+        _check_objects(optimizers, schedulers, scaler)
         self._step_hooks: list[Any] = []
         self.buffer: BatchBuffer | None = None
         self._save_path = check_save_path(save_model)
+        self._networks.check_save_path(self._save_path)
         self._optimizers = OptimizerTracker(optimizers, schedulers, self._on_step)
         super().__init__(name, source=self._optimizers, **settings)
         self.network = network
@@ -75,6 +86,10 @@ class Capture(CaptureBase):
         self._has_unknown_layers = False
         self._loop: Loop | None = None
         self._planned: int | None = None
+        self._is_open_ended = False
+        """Whether the loop over epochs has no end of its own."""
+        self._validation: ValidationLoop | None = None
+        """The validation or evaluation that a loop over its batches began."""
         self._interrupted: tuple[Batch, float] | None = None
         self._batch_thread = 0
         self._means = BatchMeans()
@@ -113,20 +128,28 @@ class Capture(CaptureBase):
         else:
             self._end_loop(None)
 
-    def epochs(self, count: int | Iterable[Any], *, first: int = 1) -> Iterator[SafeEpoch]:
-        """Yield the epochs of a training, each with its `index` and methods: `for epoch in capture.epochs(10):`."""
+    def epochs(self, count: int | Iterable[Any] | None = None, *, first: int | None = None) -> Iterator[SafeEpoch]:
+        """Yield the epochs of a training, numbers with methods: `for epoch in capture.epochs(10):`.
+
+        `count` is a number, or items: an epoch is equal to its item if that is a whole number, as in
+        `epochs(range(10))`. Without it, the training ends when the loop is left. `first` is the number of the first
+        epoch, if an earlier training is resumed.
+        """
         return LoopIterable(self._iterate_epochs(count, first), self._on_epoch)
 
-    def _iterate_epochs(self, count: int | Iterable[Any], first: int) -> Generator[SafeEpoch, None, None]:
+    def _iterate_epochs(self, count: Any, first: int | None) -> Generator[SafeEpoch, None, None]:
         items = _epoch_items(count)
-        planned = len(items) if isinstance(items, Sequence) else None
+        planned = self.try_or(lambda: len(items) if isinstance(items, Sized) else None, None)
         self._end_loop(sys.exc_info()[1])
+        first = max(getattr(items, "start", 1), 1) if first is None else first
         self._begin(planned, first)
-        self._planned = planned
-        for index, _ in enumerate(items, first):
+        self._planned, self._is_open_ended = planned, count is None
+        for index, item in enumerate(items, first):
             self._defer(index)
             self._means = BatchMeans()
-            self._section = SafeEpoch(self.run, self.open_epoch, index, lambda: self.data.get("validation"))
+            number = item if count is not None and not isinstance(count, int) and _is_whole(item) else index
+            data = partial(self.data.get, "validation")
+            self._section = SafeEpoch(self.run, self.open_epoch, index, data, number=number)
             yield self._section
             self._close()
         self._loop = None
@@ -136,12 +159,48 @@ class Capture(CaptureBase):
         """Note the loop over epochs."""
         self._loop = loop
 
-    def batches(self, loader: Iterable[Any]) -> RecordedBatches:
+    def batches(self, loader: Iterable[Any], *, role: str = "") -> RecordedBatches:
         """Iterate over the batches of a loader unchanged; `measured` belongs to the current batch.
 
-        The length and the attributes, such as `dataset` and `sampler`, are those of the loader.
+        The length and the attributes, such as `dataset` and `sampler`, are those of the loader. A loader with the role
+        "validation" or "test", here or in `data=`, records the validation of the epoch, or an evaluation outside of
+        epochs; measures after the loop belong to it: `batches.measured(accuracy=…)`.
         """
-        return RecordedBatches(loader, self)
+        if not role:
+            role = next((name for name, value in self.data.provided.items() if value is loader), "training")
+        if role == "training":
+            return RecordedBatches(loader, self)
+        if role not in VALIDATION_ROLES:
+            raise WrongValue("batches", "role", role, "training, validation or test", "Leave it out for training.")
+        return RecordedBatches(loader, ValidationLoop(self.run, partial(self._begin_validation, role)))
+
+    def _begin_validation(self, role: str, loop: ValidationLoop, loader: Any) -> Epoch | Stage | None:
+        """Begin the validation of the open epoch, or an evaluation outside of epochs, for a loop over a loader."""
+        self._end_validation()
+        if self._loop is not None and not self._loop.is_running():
+            self._end_loop(sys.exc_info()[1])
+        sections: list[Epoch | Stage] = []
+        self._record_validation(role, loader, sections)
+        self._validation = loop if sections else None
+        return sections[0] if sections else None
+
+    @never_raise
+    def _record_validation(self, role: str, loader: Any, sections: list[Epoch | Stage]) -> None:
+        loader = getattr(loader, "iterable", loader)
+        observe = partial(record_data, self.run, loader, role, f"{role} data")
+        using = self.data.get(role, observe, source=getattr(loader, "dataset", None))
+        epoch = self.open_epoch() if self.stage is not None else None
+        if epoch is not None:
+            sections.append(epoch.validation(using=using))
+        else:
+            stages: list[Stage] = []
+            self._begin_evaluation(None, "evaluation", {}, stages, using=using)
+            sections += stages
+
+    def _end_validation(self, error: BaseException | None = None) -> None:
+        loop, self._validation = self._validation, None
+        if loop is not None:
+            self.try_or(partial(loop.end, error), None)
 
     def on_first_batch(self, loader: Any) -> Epoch | None:
         """Return the open epoch, at the first batch of a loop in it."""
@@ -184,6 +243,9 @@ class Capture(CaptureBase):
 
     @never_raise
     def _epoch_measured(self, values: dict[str, Any]) -> None:
+        if self._validation is not None and self._validation.batch is not None:  # inside a loop over validation data
+            self._validation.measured(**values)
+            return
         section = self.open_epoch() or self.last_training
         if self._section is not None:
             self._section.recorded_names.update(values)
@@ -194,26 +256,31 @@ class Capture(CaptureBase):
             message = "provml: Measures outside of epochs are not recorded. Use `for epoch in capture.epochs(…):`."
             logging.getLogger("provml").warning(message)
 
-    @never_raise
-    def parameters(self, /, **values: Any) -> None:
-        """Record more hyperparameters of the training."""
-        if self.last_training is not None:
-            self.last_training.parameters(**self.hyperparameters.select(values))
-
     def evaluation(self, model: Any = None, *, name: str = "evaluation", **values: Any) -> SafeSection:
         """Begin an evaluation of the model, during its training or after it: `with capture.evaluation() as test:`.
 
         `model` is another object, or the file of a saved model.
         """
+        self._end_validation()
         self._end_left_loop()
         stages: list[Stage] = []
         self._begin_evaluation(model, name, values, stages)
         return SafeSection(self.run, lambda: stages[0] if stages else None)
 
-    def saved(self, path: Any, **fields: Any) -> Data | None:
-        """Record that the model of the last training was saved in this file or folder; None: it is in memory only."""
+    def saved(self, path: Any, *, network: Any = None, **fields: Any) -> Data | None:
+        """Record that the model of the last training was saved in this file or folder; None: it is in memory only.
+
+        `network` is one of several networks, or its name.
+        """
+        self._end_validation()
         self._end_left_loop()
-        return super().saved(path, **fields)
+        names = list(self._networks.by_name)
+        part = network if network in names else self._networks.name_of(network)
+        if part is None and len(names) > 1:
+            advice = f"Use saved(path, network={names[0]!r})."
+            self.run._report_error(WrongValue("saved", "network", str(network), " or ".join(names), advice))
+            return None
+        return self._record_saved(path, part or "", fields)
 
     def progress(self) -> object:
         """Return a value that is different after every epoch, loop over batches, step, or write to the weights.
@@ -222,7 +289,7 @@ class Capture(CaptureBase):
         """
         if not self._sees_steps or self.batch is not None:
             return None
-        weights = [*self.network.parameters(), *self.network.buffers()] if self.network is not None else []
+        weights = self._networks.weights()
         groups = [group for optimizer in self._optimizers.optimizers.values() for group in optimizer.param_groups]
         weights += [parameter for group in groups for parameter in group["params"]]
         try:
@@ -235,19 +302,26 @@ class Capture(CaptureBase):
 
     @never_raise
     def _begin(self, planned: int | None, first: int) -> None:
-        network = self.network
-        layers: list[dict[str, Any]] = self.try_or(
-            lambda: _layers.torch_layers(unwrap_network(network)) if network is not None else [], []
-        )
+        layers: list[dict[str, Any]] = self.try_or(self._networks.layers, [])
         values = self._settings(planned) | {"num_layers": len(layers) or None}
         self.data.reset("training", "validation")
         trained, using = self._trained_object(), self._loader.initial_data()
         stage = self.begin_training(values, using=using, model=trained, after=self._resumed_from(trained, first))
         for kind in dict.fromkeys(type(optimizer).__name__ for optimizer in self._optimizers.optimizers.values()):
             stage.implemented_by(kind, software="torch", version=torch.__version__)
-        self._has_unknown_layers = network is not None and _is_lazy(network)
+        if len(self._networks.by_name) > 1:
+            self._begin_parts(stage)
+        self._has_unknown_layers = self._networks.are_lazy()
         if layers and not self._has_unknown_layers:
             stage.layers(layers)
+
+    def _begin_parts(self, stage: Stage) -> None:
+        """Set the networks of the training, each a model of its own."""
+        for name, network in self._networks.by_name.items():
+            initial = self.models.lookup(network)
+            if initial is not None:
+                stage.used(initial, role="model")
+            self.models.begin_part(name, network, stage, initial)
 
     def _settings(self, planned: int | None) -> dict[str, Any]:
         """Return the hyperparameters that a training begins with."""
@@ -256,7 +330,9 @@ class Capture(CaptureBase):
         values |= self._optimizers.current_hyperparameters()
         values |= {"loss": name_of(self._loss), "epochs": planned, **self._loader.settings()}
         for number, scheduler in enumerate(schedulers, 1):
-            values["scheduler" if len(schedulers) == 1 else f"scheduler_{number}"] = type(scheduler).__name__
+            name = "scheduler" if len(schedulers) == 1 else f"scheduler_{number}"
+            settings = self.try_or(partial(initial_settings, scheduler), dict[str, Any]())
+            values |= {name: type(scheduler).__name__, **{f"{name}.{key}": value for key, value in settings.items()}}
         if self._scaler is not None and self._scaler.is_enabled():
             values |= {"amp.scale": self._scaler.get_scale(), "amp.growth_factor": self._scaler.get_growth_factor()}
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -264,15 +340,21 @@ class Capture(CaptureBase):
         return values
 
     def _trained_object(self, model: Any = None) -> Any:
-        """Return the network that is trained, or an optimizer with its parameters; or another model that is passed."""
-        if model is not None and not self._is_trained(model):
-            return model
-        return self.network if self.network is not None else next(iter(self._optimizers.optimizers.values()), None)
+        """Return the network that is trained, or an optimizer with its parameters; or another model that is passed.
 
-    def _is_trained(self, model: Any) -> bool:
-        """Return whether a model is the network; without a network, whether an optimizer has parameters of it."""
-        if self.network is not None:
-            return unwrap_network(model) is unwrap_network(self.network)
+        None stands for several networks.
+        """
+        name = self._networks.name_of(model)
+        if name is not None:
+            return self._networks.by_name[name]
+        if model is not None and (self._networks or not self._is_optimized(model)):
+            return model
+        if self._networks:
+            return self.network if "" in self._networks.by_name else None
+        return next(iter(self._optimizers.optimizers.values()), None)
+
+    def _is_optimized(self, model: Any) -> bool:
+        """Return whether an optimizer has parameters of a model."""
         groups = [group for optimizer in self._optimizers.optimizers.values() for group in optimizer.param_groups]
         trained = {id(parameter) for group in groups for parameter in group["params"]}
         return hasattr(model, "parameters") and any(id(parameter) in trained for parameter in model.parameters())
@@ -290,12 +372,13 @@ class Capture(CaptureBase):
 
     @never_raise
     def _close(self) -> None:
+        self._end_validation()
         self._end_interrupted_batch()
         self._record_means()
         self.close_epoch()
         if self._has_unknown_layers and self.stage is not None:  # lazy layers know their sizes after the first batch
             self._has_unknown_layers = False
-            self.stage.layers(_layers.torch_layers(unwrap_network(self.network)))
+            self.stage.layers(self._networks.layers())
 
     def _record_means(self) -> None:
         """Record the means of the batches for measures that the epoch does not have: questions compare epochs."""
@@ -331,6 +414,7 @@ class Capture(CaptureBase):
 
     @never_raise
     def _fail(self, error: BaseException) -> None:
+        self._end_validation(error)
         self._interrupted, self._means, self._section = None, BatchMeans(), None
         if raised_in_method(error, "step", self._optimizers.optimizers.values()):  # its hook was not called
             self._on_step()
@@ -338,14 +422,13 @@ class Capture(CaptureBase):
 
     @never_raise
     def _stop(self) -> None:
-        if self.epochs_done != self._planned:
+        if self.epochs_done != self._planned and not self._is_open_ended:
             self.record_early_stop(self.epochs_done, MANUAL, "the loop over its epochs was left", {})
 
     def _conclude(self) -> None:
         """Save the weights, even if recording is disabled, and end the training. Of several ranks, the first saves."""
         if self._save_path is not None and not self.run.rank:
-            self._save_path.parent.mkdir(parents=True, exist_ok=True)
-            torch.save(unwrap_network(self.network).state_dict(), self._save_path)
+            self._networks.save(self._save_path)
         self._record_end()
 
     @never_raise
@@ -354,7 +437,13 @@ class Capture(CaptureBase):
             last = self.stage.current_epoch.index if self.stage.current_epoch is not None else None
             self.end_training()
             if self._save_path is None or not self.run.rank:
-                self.saved(self._save_path, epoch=last)
+                self._record_models(last)
+
+    def _record_models(self, last: int | None) -> None:
+        """Record the network, or each of several, in its file or in memory."""
+        for name in list(self._networks.by_name) or [""]:
+            path = self._networks.file_of(self._save_path, name) if self._save_path is not None else None
+            self._record_saved(path, name, {"epoch": last})
 
     def end_training(self, *, error: BaseException | None = None) -> None:
         """End the training; record its data if no loader was known before."""
@@ -373,6 +462,7 @@ class Capture(CaptureBase):
 
     @never_raise
     def _begin_batches(self) -> None:
+        self._end_validation()
         previous_thread, self._batch_thread = self._batch_thread, get_ident()
         if self._interrupted is not None or previous_thread == self._batch_thread:  # another thread's batch continues
             self._end_interrupted_batch()
@@ -396,23 +486,36 @@ class Capture(CaptureBase):
             self.record_changes()
 
     @never_raise
-    def _begin_evaluation(self, model: Any, name: str, values: dict[str, Any], stages: list[Stage]) -> None:
+    def _begin_evaluation(
+        self, model: Any, name: str, values: dict[str, Any], stages: list[Stage], using: list[Data] | None = None
+    ) -> None:
         if self.stage is not None:
             self.open_epoch()
-        self.data.reset("test")
+        if using is None:
+            self.data.reset("test")
+            using = self.data.get("test")
         trained = self._trained_object(model)
-        stages.append(self.begin_evaluation(name=name, using=self.data.get("test"), model=trained, **values))
+        first, *others = list(self._networks.by_name.values()) if trained is None and self._networks else [trained]
+        stages.append(self.begin_evaluation(name=name, using=using, model=first, **values))
+        for network in others:
+            stages[0].used(self.models.resolve(network), role="model")
 
 
 def _epoch_items(count: Any) -> Iterable[Any]:
-    """Return the items to iterate over: a range for a number."""
+    """Return the items to iterate over: a range for a number, numbers without an end for None."""
+    if count is None:
+        return itertools.count()
     items: Iterable[Any] = range(as_index(count)) if hasattr(count, "__index__") else count
     if isinstance(count, (str, bytes)) or not hasattr(items, "__iter__"):
         raise WrongType("Capture", "epochs", count, "a number or an iterable", "Use a number: epochs(3).")
     return items
 
 
-def _check_objects(network: Any, optimizers: Mapping[str, Any], schedulers: Sequence[Any], scaler: Any) -> None:
+def _is_whole(item: Any) -> bool:
+    return isinstance(item, int) and not isinstance(item, bool)
+
+
+def _check_objects(optimizers: Mapping[str, Any], schedulers: Sequence[Any], scaler: Any) -> None:
     """Reject objects without the attribute by which their kind is recognized."""
     advice = "Use optimizer=…, several in a list or by name; the network comes before it."
     for optimizer in optimizers.values():
@@ -422,9 +525,6 @@ def _check_objects(network: Any, optimizers: Mapping[str, Any], schedulers: Sequ
         if not hasattr(scheduler, "step"):
             advice = "Use scheduler=…, several in a list."
             raise WrongType("Capture", "scheduler", scheduler, "schedulers of PyTorch", advice)
-    if network is not None and not hasattr(network, "named_modules"):
-        advice = "The network comes before the optimizer."
-        raise WrongType("Capture", "network", network, "a torch.nn.Module", advice)
     if scaler is not None and not hasattr(scaler, "get_scale"):
         raise WrongType("Capture", "scaler", scaler, "a torch.amp.GradScaler", "Leave it out if there is none.")
 
@@ -435,7 +535,3 @@ def _by_name(values: Any) -> dict[str, Any]:
         return {name: value for name, value in values.items() if value is not None}
     items = [item for item in (values if isinstance(values, (list, tuple)) else [values]) if item is not None]
     return {"": items[0]} if len(items) == 1 else {f"optimizer_{number}": item for number, item in enumerate(items, 1)}
-
-
-def _is_lazy(network: Any) -> bool:
-    return any(isinstance(item, torch.nn.parameter.UninitializedTensorMixin) for item in network.parameters())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import gc
+from collections import Counter
 from typing import Any, NamedTuple
 
 from provml.capture._hyperparameters import is_same
 
 STATE_KEYS = {"last_epoch", "best", "cooldown_counter", "num_bad_epochs", "mode_worse", "verbose"}
 """Keys of a scheduler's state that are not its parameters."""
+RATE_KEYS = {"base_lrs", "lr_lambdas", "default_min_lr"}
+"""Keys with rates of each parameter group, which are recorded as those of the optimizer, and with functions."""
 
 
 class SchedulerState(NamedTuple):
@@ -67,9 +70,28 @@ def scheduler_settings(scheduler: Any) -> dict[str, Any]:
     """Return the parameters of a scheduler, such as its gamma."""
     state = scheduler.state_dict() if hasattr(scheduler, "state_dict") else {}
     return {
-        name: value
+        name: sorted(value.elements()) if isinstance(value, Counter) else value
         for name, value in state.items()
         if not name.startswith("_")
         and name not in STATE_KEYS
-        and isinstance(value, (bool, int, float, str, list, tuple))
+        and isinstance(value, (bool, int, float, str, list, tuple, Counter))
     }
+
+
+def initial_settings(scheduler: Any) -> dict[str, Any]:
+    """Return the parameters of a scheduler and of the schedulers inside it, without the rates of the optimizer."""
+    settings = scheduler_settings(scheduler)
+    settings = {name: value for name, value in settings.items() if name not in RATE_KEYS and value != []}
+    functions = getattr(scheduler, "lr_lambdas", None) or ()
+    settings |= {"lr_lambdas": [_function_name(function) for function in functions]} if functions else {}
+    if milestones := getattr(scheduler, "_milestones", None):
+        settings["milestones"] = list(milestones)
+    inner = getattr(scheduler, "_schedulers", None) or ()
+    for number, part in enumerate(inner, 1):
+        settings[str(number)] = type(part).__name__
+        settings |= {f"{number}.{name}": value for name, value in initial_settings(part).items()}
+    return settings
+
+
+def _function_name(function: Any) -> str:
+    return str(getattr(function, "__name__", "") or type(function).__name__)

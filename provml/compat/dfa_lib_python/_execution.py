@@ -15,6 +15,7 @@ from provml.recording.data import Data
 from provml.recording.ids import new_run_id
 from provml.recording.inherit import inherited_run
 from provml.recording.run import Run
+from provml.recording.safety import report_errors
 
 Key = tuple[str, str]
 """Tag of a transformation, and id of a task."""
@@ -44,10 +45,8 @@ class Execution:
         self.dataflow = dataflow
         self.tasks: dict[Key, dict[str, RecordedTask]] = {}
         self.run = run
-        try:
+        with report_errors(run):
             run._emit(events.Workflow(_kinds.to_workflow(dataflow)))
-        except Exception as error:
-            run._report_error(error)
 
     @property
     def is_over(self) -> bool:

@@ -22,6 +22,7 @@ from provml.journal.events import Begin, Done, ExecutionDetails, Implementation,
 from provml.recording.data import Data
 from provml.recording.exit_status import status_of_exit
 from provml.recording.kinds import hyperparameter_of, kind_of
+from provml.recording.safety import report_errors
 from provml.recording.stages import Stage, Step
 
 RELATIVE_TOLERANCE = 1e-6
@@ -65,12 +66,10 @@ class TaskRecorder:
 
     def record_row(self, dataset: DataSet, element: Element) -> None:
         """Record a row. An error here is counted as a capture error, and the script continues."""
-        try:
+        with report_errors(self.run):
             data_set = next(item for item in self.transformation.set_objects if item._tag == dataset._tag)
             row = parse_row(self.run, data_set, element)
             (self.record_input if data_set.side is SetType.INPUT else self.record_output)(data_set, row)
-        except Exception as error:
-            self.run._report_error(error)
 
     def record_execution(self, **details: str) -> None:
         """Record the name of the task, where it ran, and its output."""
@@ -91,7 +90,7 @@ class TaskRecorder:
 
         Scripts give whole seconds, so that a part may seem to start before its task.
         """
-        try:
+        with report_errors(self.run):
             began, ended = performance.seconds
             if 0 < self.started - began < 1:
                 began, ended = self.started, max(self.started, ended)
@@ -99,8 +98,6 @@ class TaskRecorder:
             self.record_part(
                 kind, f"{self.transformation.tag} {kind}", began, ended, description=performance.description
             )
-        except Exception as error:
-            self.run._report_error(error)
 
     def record_part(
         self,

@@ -30,6 +30,7 @@ from provml.compat.dfa_lib_python.task import TaskError
 from provml.compat.dfa_lib_python.transformation import Transformation
 from provml.errors import TagNotFound
 from provml.recording.event_list import EventListRun
+from provml.recording.safety import report_errors
 
 Message = dict[str, Any]
 E = TypeVar("E", bound=Enum)
@@ -125,10 +126,8 @@ class ReceivedExecution(Execution):
     def feed(self, message: Message, time: float) -> None:
         """Record a message that was received at a time."""
         self.run.now = time
-        try:
+        with report_errors(self.run):
             self._feed(message)
-        except Exception as error:
-            self.run._report_error(error)
 
     def _feed(self, message: Message) -> None:
         key = str(message.get("transformation") or message.get("tag") or "").lower(), str(message.get("id", ""))

@@ -40,7 +40,7 @@ class Attribute:
 def build(viewer: Viewer, params: QueryParams) -> Page:
     """Return the page of the query builder."""
     viewer.runs()
-    plans = [(str(plan), str(label)) for plan, label in viewer.select(dataflow_page.PLANS)]
+    plans = dataflow_page.plans(viewer)
     if not plans:
         return Page("build.html", "Build", {"plans": []})
     plan = params.get("plan", "")

@@ -37,14 +37,18 @@ USED = """SELECT DISTINCT ?step ?attribute ?label ?kind {
   ?data a provlake:DataReference ; provlake:wasDerivedFromAttribute ?attribute .
   ?attribute rdfs:label ?label . OPTIONAL { ?attribute provlake:tag ?kind }
 }"""
-GENERATED = """SELECT DISTINCT ?step ?attribute ?label ?kind {
-  { $plan provlake:hasDataTransformation ?step } UNION { $plan provml:hasLearningStage ?step }
-  ?execution provlake:wasDerivedFromDataTransformation ?step .
-  { ?node prov:wasGeneratedBy ?execution }
-  UNION { ?section provml:wasSectionOf ?execution . ?node prov:wasGeneratedBy ?section }
-  ?node provlake:wasDerivedFromAttribute ?attribute .
-  ?attribute rdfs:label ?label . OPTIONAL { ?attribute provlake:tag ?kind }
-}"""
+_STEP = "{ $plan provlake:hasDataTransformation ?step } UNION { $plan provml:hasLearningStage ?step }"
+_ATTRIBUTE = "?attribute rdfs:label ?label . OPTIONAL { ?attribute provlake:tag ?kind }"
+GENERATED = f"""SELECT ?step ?attribute ?label ?kind {{
+  {{ SELECT DISTINCT ?step ?attribute {{
+    {_STEP} ?execution provlake:wasDerivedFromDataTransformation ?step .
+    ?node prov:wasGeneratedBy ?execution ; provlake:wasDerivedFromAttribute ?attribute
+  }} }} {_ATTRIBUTE}
+}}"""
+GENERATED_IN_SECTIONS = GENERATED.replace(
+    "?node prov:wasGeneratedBy ?execution ;",
+    "?section provml:wasSectionOf ?execution . ?node prov:wasGeneratedBy ?section ;",
+)
 VALUES = """
 SELECT (COUNT(?value) AS ?count) (MIN(?value) AS ?least) (MAX(?value) AS ?greatest) (SAMPLE(?value) AS ?sample) {
   ?node provlake:wasDerivedFromAttribute $attribute ; prov:value ?value
@@ -76,20 +80,20 @@ class Dataflow:
 def dataflow(viewer: Viewer, params: QueryParams) -> Page:
     """Return the page of a dataflow."""
     viewer.runs()
-    plans = [(str(plan), str(label)) for plan, label in viewer.select(PLANS)]
-    if not plans:
+    listed = plans(viewer)
+    if not listed:
         return Page("dataflow.html", "Dataflow", {"plans": [], "pictures": []})
-    plan = params.get("plan") or plans[0][0]
-    if plan not in dict(plans):
-        plan = plans[0][0]
+    plan = params.get("plan") or listed[0][0]
+    if plan not in dict(listed):
+        plan = listed[0][0]
     chosen = params.get("set", "")
     versions = [(str(version), str(label)) for version, label in viewer.select(VERSIONS, plan=plan)]
     flows = [(label, load(viewer, iri)) for iri, label in versions] if len(versions) > 1 else [("", load(viewer, plan))]
     merged = {key: each for _, flow in flows for key, each in flow.sets.items()}
     context = {
-        "plans": plans,
+        "plans": listed,
         "plan": plan,
-        "plan_label": dict(plans)[plan],
+        "plan_label": dict(listed)[plan],
         "pictures": [
             (label, draw(flow, lambda name: f"{_address(plan, name)}#attributes", chosen)) for label, flow in flows
         ],
@@ -109,11 +113,22 @@ def _address(plan: str, name: str) -> str:
 
 def load(viewer: Viewer, plan: str) -> Dataflow:
     """Return the dataflow of a plan, as it was declared and as its executions show it."""
+    return viewer.cached(f"dataflow {plan}", lambda: _load(viewer, plan))
+
+
+def plans(viewer: Viewer) -> list[tuple[str, str]]:
+    """Return the plans with runs: their IRIs and labels."""
+    return viewer.cached("plans", lambda: [(str(plan), str(label)) for plan, label in viewer.select(PLANS)])
+
+
+def _load(viewer: Viewer, plan: str) -> Dataflow:
     steps = {str(step): str(label) for step, label in viewer.select(STEPS, plan=plan)}
     flow = Dataflow({}, steps, [], [])
     taken = [(*row[:4], row[4]) for row in viewer.select(DECLARED, plan=plan)]
     taken += [(*row, "in") for row in viewer.select(USED, plan=plan)]
-    taken += [(*row, "out") for row in viewer.select(GENERATED, plan=plan)]
+    taken += [
+        (*row, "out") for sparql in (GENERATED, GENERATED_IN_SECTIONS) for row in viewer.select(sparql, plan=plan)
+    ]
     for step, attribute, label, kind, direction in taken:
         _add(flow, str(step), str(attribute), str(label), str(kind or ""), is_input=str(direction) == "in")
     sources, targets = {name for _, name in flow.outputs}, {name for _, name in flow.inputs}

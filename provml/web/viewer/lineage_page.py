@@ -30,7 +30,8 @@ TEXT_TYPES = {"svg": "image/svg+xml", "dot": "text/vnd.graphviz", "mermaid": "te
 def lineage(viewer: Viewer, params: QueryParams) -> Page | Response:
     """Return the page of a lineage, or the picture in a format."""
     subject, forward = params.get("of", "").strip(), params.get("dir") == "forward"
-    choices = [*(info.id for info in viewer.runs()[:100]), *name_lookup.node_names(viewer.store)][:MAX_CHOICES]
+    names = viewer.cached("node names", lambda: name_lookup.node_names(viewer.store))
+    choices = [*(info.id for info in viewer.runs()[:100]), *names][:MAX_CHOICES]
     context: dict[str, Any] = {"subject": subject, "is_forward": forward, "choices": choices, "graph": None}
     if not subject and not viewer.runs():
         return Page("lineage.html", "Lineage", context)

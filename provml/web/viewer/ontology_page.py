@@ -88,21 +88,24 @@ def term(viewer: Viewer, params: QueryParams, name: str) -> Page:
 
 def _groups(viewer: Viewer) -> list[tuple[str, str, list[dict[str, Any]]]]:
     """Return the terms by ontology and kind, with the number of their uses here."""
-    key = viewer.store.position
-    if viewer.terms is None or viewer.terms[0] != key:
-        counts = {str(name): count for name, count in [*viewer.select(CLASS_COUNTS), *viewer.select(PROPERTY_COUNTS)]}
-        terms: dict[str, dict[str, Any]] = {}
-        for iri, kind, label, definition in viewer.select(TERMS):
-            text = format_cell(iri)
-            entry = {"name": text, "kind": str(kind), "label": str(label or ""), "definition": str(definition or "")}
-            terms.setdefault(str(iri), {**entry, "count": counts.get(str(iri), 0)})
-        viewer.terms = (key, terms)
+    terms = viewer.cached("terms", lambda: _terms(viewer))
     groups = []
     for space, title in SPACES.items():
         for kind, noun in (("class", "classes"), ("property", "properties")):
-            members = [each for iri, each in viewer.terms[1].items() if iri.startswith(space) and each["kind"] == kind]
+            members = [each for iri, each in terms.items() if iri.startswith(space) and each["kind"] == kind]
             groups.append((title, noun, members))
     return [group for group in groups if group[2]]
+
+
+def _terms(viewer: Viewer) -> dict[str, dict[str, Any]]:
+    """Return the terms of the ontology by IRI."""
+    counts = {str(name): count for name, count in [*viewer.select(CLASS_COUNTS), *viewer.select(PROPERTY_COUNTS)]}
+    terms: dict[str, dict[str, Any]] = {}
+    for iri, kind, label, definition in viewer.select(TERMS):
+        text = format_cell(iri)
+        entry = {"name": text, "kind": str(kind), "label": str(label or ""), "definition": str(definition or "")}
+        terms.setdefault(str(iri), {**entry, "count": counts.get(str(iri), 0)})
+    return terms
 
 
 def _shown(viewer: Viewer, value: Any) -> tuple[str, str]:

@@ -94,12 +94,14 @@ async def query_page(viewer: Viewer, request: Request) -> Page:
 
 def completions(viewer: Viewer) -> list[str]:
     """Return what the editor completes: prefixes, and classes and properties of the ontology and of the data."""
-    if viewer.completions is None or viewer.completions[0] != viewer.store.position:
-        own = {abbreviate(iri) for iri in ontology_terms() if iri.startswith((PROVML, PROVLAKE, PROV, MLS))}
-        used = {abbreviate(str(term)) for (term,) in viewer.select(USED)}
-        names = sorted(own | used, key=lambda name: (name not in used, name))
-        viewer.completions = (viewer.store.position, [*(f"{prefix}:" for prefix in PREFIXES), *names])
-    return viewer.completions[1]
+    return viewer.cached("completions", lambda: _completions(viewer))
+
+
+def _completions(viewer: Viewer) -> list[str]:
+    own = {abbreviate(iri) for iri in ontology_terms() if iri.startswith((PROVML, PROVLAKE, PROV, MLS))}
+    used = {abbreviate(str(term)) for (term,) in viewer.select(USED)}
+    names = sorted(own | used, key=lambda name: (name not in used, name))
+    return [*(f"{prefix}:" for prefix in PREFIXES), *names]
 
 
 async def _result(request: Request, text: str) -> dict[str, Any]:

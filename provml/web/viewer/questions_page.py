@@ -117,9 +117,11 @@ def _choices(viewer: Viewer, param: Parameter) -> list[str]:
     if param.node_kind == "run":
         return [info.id for info in viewer.runs()[:MAX_CHOICES]]
     if param.node_kind:
-        return name_lookup.node_names(viewer.store, param.node_kind)[:MAX_CHOICES]
+        kind = param.node_kind
+        return viewer.cached(f"{kind} names", lambda: name_lookup.node_names(viewer.store, kind))[:MAX_CHOICES]
     if param.name_kind in name_lookup.NAME_QUERIES:
-        return name_lookup.names_of(viewer.store, param.name_kind)[:MAX_CHOICES]
+        kind = param.name_kind
+        return viewer.cached(f"names of {kind}", lambda: name_lookup.names_of(viewer.store, kind))[:MAX_CHOICES]
     return ["true", "false"] if param.type == "boolean" else []
 
 

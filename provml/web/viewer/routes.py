@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import functools
 import gzip
 import hashlib
 import hmac
@@ -42,6 +45,12 @@ HTML = "text/html; charset=utf-8"
 FORM = "application/x-www-form-urlencoded"
 MAX_FORM_BYTES = 1 << 20
 YEAR = 365 * 24 * 3600
+MANY_RUNS, LARGE_BYTES = 200, 2 << 20
+"""A home with more runs, or with more bytes to index, is read in the background before its first page."""
+WAIT_SECONDS = 0.1
+"""Time that a page waits for that reading before it shows the progress instead."""
+CHEAP_SECONDS, FRESH_SECONDS = 0.03, 1.5
+"""A look at the journals that takes longer than the first is done at most as often as the second says."""
 PageFunction = Callable[..., Page | Response]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -50,7 +59,7 @@ def routes(service: Service) -> list[BaseRoute]:
     """Return the routes of the pages."""
     viewer = Viewer(service.store)
     service.closers.append(viewer.close)
-    viewer.warm_up()
+    _read_ahead(service, viewer)
     gets: list[tuple[str, PageFunction, str]] = [
         ("/", runs_page.runs, ""),
         ("/runs.csv", runs_page.runs_csv, ""),
@@ -91,13 +100,56 @@ def routes(service: Service) -> list[BaseRoute]:
     ]
 
 
+def _read_ahead(service: Service, viewer: Viewer) -> None:
+    """Start to read a large home."""
+    total, indexed = service.store.backlog()
+    if total - indexed < LARGE_BYTES and viewer.count_folders() < MANY_RUNS:
+        return
+    no_params = QueryParams("")
+    pages = (things_page.models, things_page.data, dataflow_page.dataflow, lineage_page.lineage, ontology_page.ontology)
+
+    def work(page: PageFunction) -> None:
+        with service.store.as_indexed(), contextlib.suppress(Exception):  # a page shows its own errors
+            page(viewer, no_params)
+
+    viewer.read_ahead(functools.partial(work, page) for page in pages)
+
+
+async def _is_read(request: Request, viewer: Viewer) -> bool:
+    """True if pages can be made: a large home was read, or is within a short time. What is new is indexed then."""
+    if viewer.reading is not None and not viewer.reading.done():
+        reading = asyncio.wrap_future(viewer.reading)
+        await asyncio.wait([reading], timeout=WAIT_SECONDS)
+        if not reading.done():
+            return False
+    service = service_of(request)
+    await service.fresh(FRESH_SECONDS if service.sync_seconds > CHEAP_SECONDS else 0.0)
+    return True
+
+
+async def _progress(request: Request, viewer: Viewer) -> Response:
+    """Return a page that says how far the reading of a large home is."""
+    total, indexed = await run_in_threadpool(service_of(request).store.backlog)
+    context = {"share": indexed / (total or 1), "size": total}
+    html = render(Page("reading.html", "Reading", context, is_live=True), viewer.links, shared=_shared(request))
+    response = html_response(request, html)
+    response.headers["Cache-Control"], response.headers["Retry-After"] = "no-store", "1"
+    return response
+
+
 def _page(viewer: Viewer, page: PageFunction, active: str) -> Endpoint:
     """Return an endpoint that renders a page in a thread; the variables of its path are arguments of the page."""
 
     async def endpoint(request: Request) -> Response:
+        if not await _is_read(request, viewer):
+            return await _progress(request, viewer)
         return await run_in_threadpool(answer, request)
 
     def answer(request: Request) -> Response:
+        with service_of(request).store.as_indexed():
+            return make(request)
+
+    def make(request: Request) -> Response:
         result = page(viewer, request.query_params, **request.path_params)
         if isinstance(result, Response):
             return result
@@ -113,6 +165,8 @@ def _query(viewer: Viewer) -> Endpoint:
     """Return the endpoint of the editor: it waits for a worker process, not in a thread."""
 
     async def query(request: Request) -> Response:
+        if not await _is_read(request, viewer):
+            return await _progress(request, viewer)
         page = await query_page.query_page(viewer, request)
         html = await run_in_threadpool(render, page, viewer.links, active="query", shared=_shared(request))
         return html_response(request, html, page.status)

@@ -46,12 +46,19 @@ SECTIONS = """SELECT ?stage ?section ?index ?seconds ?batches ?mean ?status {
   OPTIONAL { ?section provml:meanBatchSeconds ?mean }
   OPTIONAL { ?section provlake:status ?status }
 } ORDER BY ?stage ?index"""
-SECTION_MEASURES = """SELECT ?section ?name ?value {
+SECTION_MEASURES = (
+    """SELECT ?section ?name ?value {
   ?stage provlake:wasMemberOfWorkflowExecution $run . ?section provml:wasSectionOf ?stage .
-  { ?node prov:wasGeneratedBy ?section ; a provml:ModelEvaluation ; prov:value ?value }
-  UNION { ?section provml:hasBatchSummary ?node . ?node provml:meanValue ?value }
-  ?node provlake:wasDerivedFromAttribute/rdfs:label ?name .
-}"""
+  ?node prov:wasGeneratedBy ?section ; a provml:ModelEvaluation ; prov:value ?value ;
+        provlake:wasDerivedFromAttribute/rdfs:label ?name .
+}""",
+    """SELECT ?section ?name ?value {
+  ?stage provlake:wasMemberOfWorkflowExecution $run . ?section provml:wasSectionOf ?stage .
+  ?section provml:hasBatchSummary ?node .
+  ?node provml:meanValue ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
+}""",
+)
+"""Two queries: the engine would join a union with the nodes of all runs."""
 BATCHES = """SELECT ?index ?name ?value {
   ?batch provml:wasSectionOf $section ; provml:sectionIndex ?index .
   ?node prov:wasGeneratedBy ?batch ; prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
@@ -184,7 +191,7 @@ def _epochs(viewer: Viewer, params: QueryParams, info: RunInfo) -> Page:
     tables = RunTables(viewer.store, info)
     sections = viewer.select(SECTIONS, run=info.iri)
     measures: dict[str, dict[str, Any]] = {}
-    for section, name, value in viewer.select(SECTION_MEASURES, run=info.iri):
+    for section, name, value in (row for sparql in SECTION_MEASURES for row in viewer.select(sparql, run=info.iri)):
         measures.setdefault(str(section), {}).setdefault(str(name), value)
     names = sorted({name for values in measures.values() for name in values})
     text = params.get("page", "1")
@@ -362,5 +369,4 @@ def annotate(viewer: Viewer, fields: QueryParams, run: str) -> str:
         if isinstance(error, ProvmlError):
             raise
         raise Problem(400, "InvalidForm", str(error)) from None
-    viewer.forget_runs()
     return viewer.links.run(info.id)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +11,10 @@ from provml.answers import Answer
 from provml.model.values import IRI
 from provml.store import RunInfo, Store
 from provml.store.run_table import RunTable, load_table
+from provml.web.viewer.home_cache import HomeCache, Value
 from provml.web.viewer.links import Links
 from provml.web.viewer.live_job import LiveJobs
 
-MAX_FRESH_RUNS = 200
-"""With more runs than this, the list of runs may be as old as LISTING_SECONDS, and their table as TABLE_SECONDS."""
-LISTING_SECONDS, TABLE_SECONDS = 4.0, 15.0
 STUDIES = """SELECT DISTINCT ?run ?study {
   ?run provlake:wasDerivedFromWorkflow/^provml:hasExperiment/rdfs:label ?study
 }"""
@@ -35,18 +31,6 @@ class Page:
     status: int = 200
 
 
-@dataclass
-class _Cached:
-    """A value with the time at which it was computed."""
-
-    value: Any
-    time: float
-
-    def is_older(self, seconds: float) -> bool:
-        """True if the value was computed more than some seconds ago."""
-        return time.monotonic() - self.time > seconds
-
-
 class Viewer:
     """A store as pages see it. Methods are called from several threads."""
 
@@ -54,37 +38,40 @@ class Viewer:
         self.store = store
         self.links = links or Links()
         self.jobs = LiveJobs()
-        self.terms: tuple[str, dict[str, dict[str, Any]]] | None = None
-        """The terms of the ontology with the number of their uses, and the position of the index at that time."""
-        self.completions: tuple[str, list[str]] | None = None
-        """What the editor completes, and the position of the index it was read at."""
-        self._lock = threading.Lock()
-        self._listing: _Cached | None = None
-        self._table: _Cached | None = None
-        self._table_runs: list[RunInfo] = []
         self._sparklines: dict[str, tuple[int, Any]] = {}
-        self._warm_up = ThreadPoolExecutor(1, thread_name_prefix="viewer")
+        self._cache = HomeCache(lambda: store.position)
+        self.reading: Future[object] | None = None
+        """The first reading of a large home, which pages do not wait for."""
 
-    def warm_up(self) -> None:
-        """Read the table of very many runs in the background, so that the first page does not wait for it."""
+    def read_ahead(self, pages: Iterable[Callable[[], object]]) -> None:
+        """Read a large home in the background: first what the table of runs needs, then what other pages need."""
+        self.reading = self._cache.prepare(self._read_runs)
+        for page in pages:
+            self._cache.prepare(page)
+
+    def count_folders(self) -> int:
+        """Return the number of folders of runs."""
         folder = self.store.home / "runs"
-        if folder.is_dir() and sum(1 for _ in folder.iterdir()) > MAX_FRESH_RUNS:
-            self._warm_up.submit(self.table)
+        return sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
+
+    def _read_runs(self) -> None:
+        self.store.sync()
+        self.table()
 
     def close(self) -> None:
         """End the threads of this viewer."""
-        self._warm_up.shutdown(wait=True, cancel_futures=True)
+        self._cache.close()
         self.jobs.close()
+
+    def cached(self, name: str, compute: Callable[[], Value]) -> Value:
+        """Return a value that depends on all runs; it is computed again when the index has changed."""
+        return self._cache.get(name, compute)
 
     # ---- runs
 
     def runs(self) -> list[RunInfo]:
-        """Return the runs, the latest first; of very many, a list that may be some seconds old."""
-        cached = self._listing
-        if cached is None or len(cached.value) <= MAX_FRESH_RUNS or cached.is_older(LISTING_SECONDS):
-            cached = self._listing = _Cached(self.store.runs(), time.monotonic())
-        runs: list[RunInfo] = cached.value
-        return runs
+        """Return the runs, the latest first."""
+        return self.store.runs()
 
     def run(self, run_id: str) -> RunInfo:
         """Find a run by its id, or as `Store.run` does."""
@@ -95,23 +82,10 @@ class Viewer:
         """True if pages show a run; a site may be about some runs only."""
         return True
 
-    def forget_runs(self) -> None:
-        """Read the runs again at the next page: one of them was annotated."""
-        self._listing = None
-
     def table(self) -> RunTable:
-        """Return the table of runs; it is read again only if a run has changed."""
+        """Return the table of runs."""
         runs = self.runs()
-        with self._lock:
-            cached = self._table
-            is_current = cached is not None and (
-                self._table_runs == runs or (len(runs) > MAX_FRESH_RUNS and not cached.is_older(TABLE_SECONDS))
-            )
-            if cached is None or not is_current:
-                cached = self._table = _Cached(load_table(runs, self.store.backend), time.monotonic())
-                self._table_runs = runs
-            table: RunTable = cached.value
-            return table
+        return self.cached("table", lambda: load_table(runs, self.store.backend))
 
     def studies(self) -> dict[str, str]:
         """Return the study of each run that belongs to one, by the id of the run."""

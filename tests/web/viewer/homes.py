@@ -79,12 +79,15 @@ def record_long(home: Path, epochs: int = 300, batches: int = 200) -> None:
 
 
 def record_many(home: Path, runs: int = 2000) -> None:
-    """Record many small runs."""
+    """Record many small runs: a sweep over two hyperparameters on the same data, with a model and its evaluation."""
     for number in range(runs):
         rate, optimizer = (0.1, 0.01, 0.001)[number % 3], ("Adam", "SGD")[number % 2]
-        with (
-            provml.record("sweep", model="net", home=home, run=f"s{number:04}", capture_environment=False) as run,
-            run.training(learning_rate=rate, optimizer=optimizer) as training,
-        ):
-            for epoch in training.epochs(3):
-                epoch.measured(loss=rate * (1 + number % 7) / epoch.index)
+        with provml.record("sweep", model="net", home=home, run=f"s{number:04}", capture_environment=False) as run:
+            data = run.dataset(b"training data", name="images", role="training")
+            test_data = run.dataset(b"test data", name="test images", role="test")
+            with run.training(using=data, learning_rate=rate, optimizer=optimizer) as training:
+                for epoch in training.epochs(3):
+                    epoch.measured(loss=rate * (1 + number % 7) / epoch.index)
+                model = training.produced(f"weights {number}".encode())
+            with run.evaluation(of=model, using=test_data) as test:
+                test.measured(accuracy=0.5 + number % 50 / 100)

@@ -112,11 +112,12 @@ addEventListener("resize", () => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach(({ plot }) => plot.redraw()));
 
 // ---- live pages: the page is asked for again while something runs and the tab is visible; what changed is replaced.
-const LIVE_MILLISECONDS = 3000;
+const LIVE_MILLISECONDS = 2000;
 let tag = "";
 
 function replaceParts(text) {
   const fresh = new DOMParser().parseFromString(text, "text/html");
+  if (document.querySelector("[data-reading]") && !fresh.querySelector("[data-reading]")) return location.reload();
   const ticked = new Set(all('input[name="r"]:checked').map((box) => box.value));
   all("[data-part]").forEach((part) => {
     const other = fresh.querySelector(`[data-part="${part.dataset.part}"]`);
