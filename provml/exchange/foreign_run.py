@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from provml.exchange.losses import LossReport
 from provml.exchange.points import Points
@@ -146,7 +146,7 @@ def is_model_file(name: str) -> bool:
     return name.lower().endswith(MODEL_SUFFIXES)
 
 
-def is_time(value: Any) -> bool:
+def is_time(value: Any) -> TypeGuard[float]:
     """Return whether a value is a time in seconds since 1970."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return is_number and events.MIN_TIME <= value <= events.MAX_TIME

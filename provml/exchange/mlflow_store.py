@@ -307,9 +307,9 @@ def _experiment_folders(path: Path) -> Iterator[Path]:
     for root in (path, path / "mlruns"):
         with contextlib.suppress(OSError):
             folders = sorted(root.iterdir())
-            found = [folder for folder in folders if folder.name != TRASH and _is_experiment(folder)]
-            if found:
-                yield from found
+            experiments = [folder for folder in folders if folder.name != TRASH and _is_experiment(folder)]
+            if experiments:
+                yield from experiments
                 return
     if _is_experiment(path):
         yield path

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from provml.exchange.base import Importer
+from provml.exchange.codecarbon import CodeCarbonTable
 from provml.exchange.dnnprov import DfAnalyzerDump
+from provml.exchange.dvclive import DvcLiveFolder
+from provml.exchange.flowcept import FlowceptBuffer
+from provml.exchange.message_logs import OpenLineageFile, ProvLakeLog
 from provml.exchange.mlflow_store import MlflowStore
+from provml.exchange.sacred import SacredRuns
 from provml.exchange.tensorboard import TensorBoardEvents
 from provml.exchange.wandb import WandbOffline
 
-ALL: tuple[Importer, ...] = (DfAnalyzerDump(), MlflowStore(), WandbOffline(), TensorBoardEvents())
+ALL: tuple[Importer, ...] = (
+    DfAnalyzerDump(),
+    MlflowStore(),
+    WandbOffline(),
+    TensorBoardEvents(),
+    SacredRuns(),
+    DvcLiveFolder(),
+    CodeCarbonTable(),
+    FlowceptBuffer(),
+    OpenLineageFile(),
+    ProvLakeLog(),
+)
 IMPORTERS: dict[str, Importer] = {importer.name: importer for importer in ALL}

@@ -141,12 +141,12 @@ class _EventFile:
 
     def first(self) -> list[Message]:
         """Return the first events."""
-        found = []
+        events = []
         for event in self.events():
-            found.append(event)
-            if len(found) == 50:
+            events.append(event)
+            if len(events) == 50:
                 break
-        return found
+        return events
 
 
 # ---- runs

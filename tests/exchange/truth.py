@@ -86,7 +86,8 @@ def load_run(home: Path, run_id: str) -> JournalRun:
         elif isinstance(event, events.Measured):
             location = Location.parse(event.location)
             for name, value in event.values.items():
-                source = names.get(f"{location.stage}/{name}", name)
+                bare = f"val_{name}" if location.stage.endswith("validation") and not names else name
+                source = names.get(f"{location.stage}/{name}", bare)
                 run.points.setdefault(source, []).append((location.epoch, float(decode_value(value))))
     return run
 
