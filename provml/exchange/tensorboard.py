@@ -193,7 +193,7 @@ class _Reader:
         when, step = event.double(1), event.integer(2)
         moment = when if is_time(when) else float("nan")
         for value in event.message(5).messages(1) if 5 in event else ():
-            self._add_value(value, step, float(moment if moment is not None else "nan"), role)
+            self._add_value(value, step, moment, role)
         if 10 in event:
             self.writer = event.message(10).text(1) or self.writer
         for number, name in ((4, "graphs"), (9, "graphs"), (8, "run metadata"), (6, "log messages")):
