@@ -9,9 +9,12 @@ from provml.exchange.dvclive import DvcLiveFolder
 from provml.exchange.flowcept import FlowceptBuffer
 from provml.exchange.message_logs import OpenLineageFile, ProvLakeLog
 from provml.exchange.mlflow_store import MlflowStore
+from provml.exchange.prov_documents import ProvDocumentFile
+from provml.exchange.rocrate import RunCrate
 from provml.exchange.sacred import SacredRuns
 from provml.exchange.tensorboard import TensorBoardEvents
 from provml.exchange.wandb import WandbOffline
+from provml.exchange.yprov import YProvDocument
 
 ALL: tuple[Importer, ...] = (
     DfAnalyzerDump(),
@@ -24,5 +27,8 @@ ALL: tuple[Importer, ...] = (
     FlowceptBuffer(),
     OpenLineageFile(),
     ProvLakeLog(),
+    RunCrate(),
+    YProvDocument(),
+    ProvDocumentFile(),
 )
 IMPORTERS: dict[str, Importer] = {importer.name: importer for importer in ALL}

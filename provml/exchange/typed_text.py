@@ -16,6 +16,7 @@ _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _WORDS = {"True": True, "False": False, "true": True, "false": False, "None": None, "null": None}
 _FLOAT = struct.Struct("<f")
+MIN_NORMAL_FLOAT32 = 1.1754943508222875e-38
 
 
 class TypedText(NamedTuple):
@@ -88,7 +89,7 @@ def shortest_float32(value: float) -> float:
     """Return the double with the shortest decimal text that is the same float32: 0.1, not 0.10000000149."""
     if value - value != 0.0:
         return value
-    for digits in (6, 7, 8, 9):
+    for digits in range(1 if abs(value) < MIN_NORMAL_FLOAT32 else 6, 10):  # up to 6 digits, all but tiny values differ
         number = float(f"{value:.{digits}g}")
         try:
             if _FLOAT.unpack(_FLOAT.pack(number))[0] == value:
