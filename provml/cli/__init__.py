@@ -16,6 +16,8 @@ validate     validate
 pictures     plot, lineage, report
 importing    import
 shipping     ship
+replay       replay
+syncing      sync
 mcp          mcp
 compile      compile, ontology
 serve        serve
@@ -47,10 +49,12 @@ from provml.cli import (
     mcp,
     pictures,
     query,
+    replay,
     run_script,
     runs,
     serve,
     shipping,
+    syncing,
     ui,
     validate,
 )
@@ -78,6 +82,8 @@ for module in (
     importing,
     serve,
     shipping,
+    replay,
+    syncing,
     ui,
     maintenance,
     compile_command,
