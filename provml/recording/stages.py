@@ -247,8 +247,8 @@ class Stage(Step):
 
     def _on_cell_error(self, error: BaseException) -> None:
         """End the stage if the exception of a notebook's cell left a loop over its epochs."""
-        left = [loop for loop in self._loops if loop.is_left and not loop.is_over]
-        if any(loop.exit_error(error) is not None for loop in left):
+        loops = [loop for loop in self._loops if loop.is_left and not loop.is_over]
+        if any(loop.exit_error(error) is not None for loop in loops):
             self.done(error=error)
 
     def _end_loops(self, loops: Iterable[Loop], error: BaseException | None) -> BaseException | None:
