@@ -18,7 +18,7 @@ from provml.capture.torch._optimizers import OptimizerTracker, unwrap_network
 from provml.journal.events import Batches
 from provml.journal.values import jsonable
 from provml.recording.data import Data
-from provml.recording.safety import never_raise
+from provml.recording.safety import never_raise, report_errors
 from provml.recording.stages import Epoch, Stage
 
 FLUSH_ROWS, FLUSH_SECONDS = 64, 1.0
@@ -298,9 +298,8 @@ class Capture(CaptureBase):
     def done(self, *, error: BaseException | None = None) -> None:
         """End what is open."""
         try:
-            self.conclude(error)
-        except Exception as capture_error:
-            self.run._report_error(capture_error)
+            with report_errors(self.run):
+                self.conclude(error)
         finally:
             super().done(error=error)
 
