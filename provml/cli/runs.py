@@ -85,12 +85,12 @@ def runs(
     """
     from provml.cli.run_table import format_runs
     from provml.store.healing import healing
-    from provml.store.run_table import load_table
 
     if descending and sort is None:
         raise click.UsageError("--desc needs --sort COLUMN.")
     with open_store(home) as store:
-        everything = healing(store, lambda: load_table(store.runs(), store.backend))
+        is_plain = (where, sort, status, name) == (None, None, (), None)
+        everything = healing(store, lambda: store._run_table(limit if is_plain else None))
     table = everything.filtered(where, status or None, name)
     if sort is not None:
         table = table.sorted(sort, descending=descending)

@@ -46,10 +46,10 @@ def namespace() -> str:
     return ""
 
 
-def start_ticks() -> int:
-    """Return the start time of this process in clock ticks since boot; 0 if the system does not report it."""
+def start_ticks(pid: int | None = None) -> int:
+    """Return the start time of a process, by default this one, in clock ticks since boot; 0 if it is not known."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(_stat_fields("self")[19])
+        return int(_stat_fields("self" if pid is None else str(pid))[19])
     return 0
 
 

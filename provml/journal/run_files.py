@@ -70,11 +70,20 @@ def _similar_homes(home: Path) -> tuple[str, ...]:
     return tuple(str(folder) for folder in (inner, *map(home.with_name, siblings)) if _is_home(folder))
 
 
-def scan_runs(home: Path) -> Iterator[RunFiles]:
-    """Yield the folders of all runs of a home."""
-    with contextlib.suppress(OSError), os.scandir(home / "runs") as folders:
-        for folder in folders:
-            yield _scan_folder(folder.path)
+def run_folders(home: Path) -> set[str]:
+    """Return the names of the folders of runs."""
+    try:
+        return set(os.listdir(home / "runs"))  # noqa: PTH208  # the names alone, of many folders
+    except OSError:
+        return set()
+
+
+def scan_runs(home: Path, skip: Callable[[str], bool] | None = None) -> Iterator[RunFiles]:
+    """Yield the folders of all runs of a home, but for those to skip."""
+    runs = f"{home}/runs"
+    for name in run_folders(home):
+        if skip is None or not skip(name):
+            yield _scan_folder(f"{runs}/{name}")
 
 
 def _scan_folder(path: str | Path) -> RunFiles:

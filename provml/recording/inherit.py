@@ -1,47 +1,161 @@
-"""How processes share a run: the run id in the environment variable PROVML_RUN, and the rank of a process."""
+"""How processes share a run: the run id in PROVML_RUN, the launcher of several ranks, and the rank of a process."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import sys
+import uuid
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+from provml.journal import process
 from provml.journal.run_files import RUN_ID
 
 LAUNCH_VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID")
-"""Variables that are the same in all ranks of a launch, and differ between launches that share an id."""
+"""Variables that are the same in all ranks of a `torchrun`, and differ between launches that share an id."""
+RANK_VARIABLES = (
+    "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID",
+)  # fmt: skip
+SIZE_VARIABLES = (
+    "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",
+)  # fmt: skip
+LAUNCHERS = {
+    "slurm": ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"),
+    "mpi": ("PMIX_NAMESPACE",),
+    "ompi": ("OMPI_MCA_ess_base_jobid",),
+    "orte": ("OMPI_MCA_orte_hnp_uri",),
+    "hydra": ("PMI_PORT",),
+    "pals": ("PALS_APID",),
+    "jsm": ("LSF_JOBID", "JSM_NAMESPACE_ID"),
+}
+"""Variables of other launchers that together identify one launch; all ranks have the same values."""
+STORE_KEY = "provml/run"
+"""The key under which the ranks of a process group of PyTorch agree on a text."""
+SPAWN_MODULE = "torch.multiprocessing.spawn"
 _LAUNCHED: Counter[str] = Counter()
 """How many runs of each experiment this process, a rank, has begun."""
-RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 def rank() -> int | None:
-    """Return the rank of this process in a distributed training; None outside of one."""
-    value = next((os.environ[name] for name in RANK_VARIABLES if os.environ.get(name)), "")
-    return int(value) if value.isdecimal() else None
+    """Return the rank of this process in a distributed training; None outside of one.
+
+    PyTorch is asked if its process group is initialized, then the variables of the launcher, and the number that
+    `torch.multiprocessing` gave to this process.
+    """
+    group = _process_group()
+    if group is not None:
+        return int(group.get_rank())
+    number = _number_in(RANK_VARIABLES)
+    if number is None and world_size() is not None and os.environ.get("NODE_RANK", "0") == "0":
+        number = _number_in(("LOCAL_RANK",))  # Lightning sets no RANK for the processes that it starts
+    if number is None:
+        number = _spawned()[0]
+    return number
+
+
+def world_size() -> int | None:
+    """Return the number of ranks of a distributed training; None if it is not known."""
+    group = _process_group()
+    return int(group.get_world_size()) if group is not None else _number_in(SIZE_VARIABLES)
 
 
 def launched_run(experiment: str) -> str:
-    """Return the id of the run that all ranks of one `torchrun` share; empty if nothing identifies the launch.
+    """Return the id of the run that all ranks of one launch share; empty if nothing identifies the launch.
 
-    Each rank computes the id from the variables of the launcher. Ranks that record several runs share the first of an
-    experiment, the second, and so on. Other launchers also start processes that have nothing to do with each other.
+    The ranks agree through the store of PyTorch's process group, if it is initialized. Otherwise each computes the id
+    from what the launcher tells all ranks. Ranks that record several runs share the first of an experiment, the
+    second, and so on.
     """
+    if rank() is None:
+        return ""
+    kind, launch = _launch()
+    if not launch:
+        return ""
+    _LAUNCHED[experiment] += 1
+    key = "\n".join([*launch, experiment, str(_LAUNCHED[experiment])])
+    return f"{kind}-{hashlib.sha256(key.encode(errors='replace')).hexdigest()[:12]}"
+
+
+def _launch() -> tuple[str, list[str]]:
+    """Return the kind of the launcher of this process, a rank, and what identifies the launch."""
+    spawned = _spawned()[1]
+    size = world_size()
+    if size is not None and size < 2 and not spawned:
+        return "", []
+    if launch := _torchrun():
+        return "torchrun", launch
+    if (token := _agreed_token()) and size != 1:
+        return "torch", [token]
+    if spawned and size != 1:
+        return "spawn", spawned
+    for kind, names in LAUNCHERS.items():
+        values = [os.environ.get(name, "") for name in names]
+        if size is not None and all(values):
+            return kind, values
+    return "", []
+
+
+def _torchrun() -> list[str]:
+    """Return what identifies a launch by `torchrun`; empty for any other process."""
     variables = os.environ
     size = variables.get("WORLD_SIZE", "")
-    if rank() is None or not size.isdecimal() or int(size) < 2:
-        return ""
     launch = variables.get("TORCHELASTIC_RUN_ID", "").replace("none", "")
     error_file = variables.get("TORCHELASTIC_ERROR_FILE", "")  # launch/attempt/local rank/error.json, on each machine
     attempt = str(Path(error_file).parents[1]) if error_file and variables.get("LOCAL_WORLD_SIZE") == size else ""
-    if not launch and not attempt:
+    if not size.isdecimal() or int(size) < 2 or not (launch or attempt):
+        return []
+    return [launch, attempt, *(variables.get(name, "") for name in LAUNCH_VARIABLES)]
+
+
+def _process_group() -> Any:
+    """Return `torch.distributed` if the script initialized its process group; PyTorch is not imported for this."""
+    distributed = sys.modules.get("torch.distributed")
+    try:
+        return distributed if distributed is not None and distributed.is_initialized() else None
+    except Exception:  # built without it
+        return None
+
+
+def _agreed_token() -> str:
+    """Return a text that all ranks of the process group have, through its key-value store; empty without a group.
+
+    The first rank to ask sets it. No rank waits for another: one that records nothing does not block the others.
+    """
+    group = _process_group()
+    try:
+        store = group.distributed_c10d._get_default_store() if group is not None else None
+        return store.compare_set(STORE_KEY, "", uuid.uuid4().hex).decode() if store is not None else ""
+    except Exception:  # another version of PyTorch, or a store that cannot compare
         return ""
-    _LAUNCHED[experiment] += 1
-    parts = [launch, attempt, *(variables.get(name, "") for name in LAUNCH_VARIABLES)]
-    key = "\n".join([*parts, experiment, str(_LAUNCHED[experiment])])
-    return f"torchrun-{hashlib.sha256(key.encode(errors='replace')).hexdigest()[:12]}"
+
+
+def _spawned() -> tuple[int | None, list[str]]:
+    """Return the number of a process that `torch.multiprocessing.spawn` started, and what identifies that call.
+
+    One call starts its processes in order, so the number that `multiprocessing` counts on from is common to them.
+    """
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    parent = multiprocessing.parent_process() if multiprocessing is not None else None
+    if multiprocessing is None or parent is None or parent.pid is None:
+        return None, []
+    current: Any = multiprocessing.current_process()
+    target: Any = getattr(current, "_target", None)
+    arguments: tuple[Any, ...] = getattr(current, "_args", ())
+    is_spawned = getattr(target, "__module__", "") == SPAWN_MODULE and len(arguments) > 1
+    if not is_spawned or not isinstance(arguments[1], int) or not current._identity:
+        return None, []
+    index = arguments[1]
+    numbers = parent.pid, process.start_ticks(parent.pid), current._identity[-1] - index
+    return index, [process.boot_id(), process.host(), *map(str, numbers)]
+
+
+def _number_in(names: Iterable[str]) -> int | None:
+    """Return the number in the first of these variables that is set; None if it is none."""
+    value = next((os.environ[name] for name in names if os.environ.get(name)), "")
+    return int(value) if value.isdecimal() else None
 
 
 def log_shared_run(run_id: str) -> None:
@@ -72,8 +186,8 @@ def _speaker() -> tuple[bool, str]:
         identity = _child_identity()
         return bool(identity) and identity[-1] > 1, "a child process of multiprocessing"
     is_chosen = number == 1 or (number > 1 and os.environ.get("LOCAL_RANK") == "0")
-    size = os.environ.get("WORLD_SIZE", "")
-    return is_chosen, f"rank {number} of {size}" if size.isdecimal() else f"rank {number}"
+    size = world_size()
+    return is_chosen, f"rank {number} of {size}" if size is not None else f"rank {number}"
 
 
 def _warn(message: str, *arguments: str) -> None:

@@ -16,6 +16,9 @@ journal_mapping  new events of one journal as N-Triples
 chunk_stream     N-Triples as a file, mapped while it is loaded
 siblings         the journals of one run
 checkpoint       how far the index has read
+sealed_runs      what the index remembers of runs that have ended
+statements       digests of what each run states about nodes that it shares with others
+removal          remove runs from an index without a rebuild
 run_status       the status of each run, and its statements in the graph
 run_info         the summary of a run
 run_table        the runs by hyperparameters and measures

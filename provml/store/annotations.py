@@ -11,7 +11,7 @@ from provml import rdf
 from provml.errors import FileFormatError
 from provml.journal import annotations as journal
 from provml.journal.annotations import Annotation, AnnotationFile, Kind, annotate, present_name
-from provml.mapping import annotation_things, iris
+from provml.mapping import iris
 from provml.rdf.namespaces import PROVML, RDFS
 from provml.store.backend import Backend
 from provml.store.checkpoint import AnnotationCheckpoint, IndexCheckpoint, Problem
@@ -91,6 +91,8 @@ def own_name(journals: RunJournals, annotations: list[Annotation]) -> str:
 
 def annotation_ntriples(journals: RunJournals, annotations: list[Annotation]) -> bytes:
     """Return the statements about the annotations of a run as N-Triples."""
+    from provml.mapping.annotations import annotation_things  # not at the top: it loads the vocabulary
+
     state = journals[0][1].state
     if state.header is None:
         return b""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from provml import mapping, paths, rdf, vocab, workflow
+from provml import mapping, paths, rdf, workflow
 from provml.errors import IndexDamaged
 from provml.journal import annotations as annotation_events
 from provml.journal import capture_errors, location
@@ -23,6 +23,8 @@ MAX_PROBLEMS = 1000
 """Problems that are kept per journal; more of them would not help anyone."""
 DIGEST_BYTES = 16
 """Length of the digest that a checkpoint file starts with."""
+INDEX_FORMAT = 2
+"""Version of what an index has besides the graph."""
 MAPPED_MODULES = (annotation_events, journal_events, location, capture_errors, field, thing, values, workflow)
 """Modules besides the packages that decide what is in an index."""
 
@@ -42,7 +44,7 @@ class JournalCheckpoint(msgspec.Struct):
     `batch_rows` counts the batch rows that were indexed: rows in a writer's batch buffer are indexed before they are in
     the journal. `first_journal` is the journal of the run whose header this one was mapped with, if another one.
     `signature` is the size and modification time of a file that was read to its end: to the last event, or after its
-    writer died or fell silent.
+    writer died or fell silent. `foreign` has the digests of statements about nodes that are not the run's own.
     """
 
     offset: int = 0
@@ -55,6 +57,7 @@ class JournalCheckpoint(msgspec.Struct):
     capture_errors: ErrorSummary = msgspec.field(default_factory=ErrorSummary)
     signature: tuple[int, int] | None = None
     problems: list[Problem] = []
+    foreign: bytes = b""
 
     def add_problem(self, file: str, line: int, reason: str) -> None:
         """Add a problem, up to MAX_PROBLEMS."""
@@ -81,6 +84,7 @@ class JournalCheckpoint(msgspec.Struct):
         self.offset = self.line_number = self.events = self.batch_rows = 0
         self.state, self.end, self.signature = State(), None, None
         self.capture_errors = ErrorSummary()
+        self.foreign = b""
 
 
 def is_lengthened(journal: JournalCheckpoint, size: int) -> bool:
@@ -101,7 +105,9 @@ class IndexCheckpoint(msgspec.Struct):
 
     `fingerprint` identifies the code and ontologies that wrote the index, `journals` are keyed by their path below the
     home, `run_statuses` holds the status and end that were written for each run, `annotations` those of each run that
-    somebody annotated. `new_links` is what was loaded and not yet used to derive links.
+    somebody annotated. `new_links` is what was loaded and not yet used to derive links. Runs that have ended are in the
+    table of sealed runs with the digest `sealed`, except for those in `unsealed`, which changed or were removed since.
+    `statement_bytes` is the size of the file with the digests of their statements.
     """
 
     fingerprint: str = ""
@@ -111,15 +117,20 @@ class IndexCheckpoint(msgspec.Struct):
     imported_files: list[str] = []
     new_links: NewLinks = msgspec.field(default_factory=NewLinks)
     needs_compaction: bool = False
+    sealed: str = ""
+    unsealed: set[str] = set()
+    statement_bytes: int = 0
 
 
 @cache
 def format_fingerprint() -> str:
     """Return a digest of everything that decides what is in an index: ontologies, event format and mapping code."""
-    digest = hashlib.sha256(str(journal_events.VERSION).encode())
+    digest = hashlib.sha256(f"{journal_events.VERSION} {INDEX_FORMAT}".encode())
     files = [*paths.ontologies().glob("*.ttl")]
-    for package in (mapping, rdf, vocab):
-        files += Path(str(package.__file__)).parent.glob("*.py")
+    folders = [Path(str(package.__file__)).parent for package in (mapping, rdf)]
+    folders.append(folders[0].with_name("vocab"))  # by its name: loading it is slow
+    for folder in folders:
+        files += folder.glob("*.py")
     files += [Path(str(module.__file__)) for module in MAPPED_MODULES]
     files.append(Path(__file__).with_name("links.py"))
     for path in sorted(files):

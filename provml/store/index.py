@@ -10,6 +10,7 @@ import contextlib
 import gc
 import hashlib
 import logging
+import math
 import os
 import shutil
 import tempfile
@@ -20,18 +21,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyoxigraph as ox
+from msgspec import structs
 
 from provml import paths
 from provml.journal import run_files
+from provml.journal.annotations import Annotation
 from provml.rdf.namespaces import ONTOLOGY
 from provml.store import checkpoint as checkpoints
-from provml.store import file_checksums, lock
-from provml.store.annotations import AnnotationWriter
+from provml.store import file_checksums, lock, sealed_runs, statements
+from provml.store.annotations import AnnotationWriter, own_name
 from provml.store.backend import OxigraphBackend, damage_reason, is_corrupt, is_damaged, is_lock_error
 from provml.store.checkpoint import IndexCheckpoint, JournalCheckpoint, Problem, is_lengthened
 from provml.store.imports import ImportedFiles
 from provml.store.journal_mapping import EVENTS_PER_CHUNK
-from provml.store.run_status import RunStatusWriter, was_indexed_out_of_order
+from provml.store.run_status import RunJournals, RunStatusWriter, journals_by_run, was_indexed_out_of_order
+from provml.store.sealed_runs import SealedEntry, SealedRun, SealedRuns, folder_state, make_entry
+from provml.store.statements import StatementFile
 
 ONTOLOGY_GRAPH = ox.NamedNode(ONTOLOGY)
 
@@ -54,6 +59,10 @@ class IndexLimits:
     events_per_chunk: int = EVENTS_PER_CHUNK
     snapshot_events: int = 5000
     """New events after which the checkpoint and a snapshot are written; indexing fewer again is faster than writing."""
+    seal_runs: int = 256
+    """Runs that have ended after which they are moved to the table of sealed runs."""
+    sealed_check_seconds: float = 1.0
+    """Time between two looks at the folders of sealed runs."""
 
 
 REBUILDING = "it is rebuilt from the journals"
@@ -76,6 +85,9 @@ class Index:
         self.annotation_writer = AnnotationWriter(home)
         self.imported = ImportedFiles(home)
         self.checkpoint = IndexCheckpoint() if folder is None else checkpoints.read(folder / "progress")
+        self.sealed = SealedRuns() if folder is None else sealed_runs.read(folder, self.checkpoint.sealed)
+        self._sealed_checked = -math.inf
+        self._unsealable = 0
         self._checksums = {} if folder is None else file_checksums.check(folder)
         self.backend = OxigraphBackend(folder)
         self._committed = self._saved = checkpoints.encode(self.checkpoint)
@@ -122,8 +134,9 @@ class Index:
         """Replace an index by an empty one; the caller holds the lock."""
         for attempt in range(100):
             gc.collect()
-            for name in ("progress", file_checksums.NAME):
+            for name in ("progress", file_checksums.NAME, statements.NAME):
                 (folder / name).unlink(missing_ok=True)
+            sealed_runs.remove_others(folder, "")
             for part in ("snapshot", "store"):
                 shutil.rmtree(folder / part, ignore_errors=True)
             try:
@@ -192,7 +205,8 @@ class Index:
                     os.link(path, folder / "store" / path.name)
                 else:
                     shutil.copy2(path, folder / "store" / path.name)
-            for name in ("progress", file_checksums.NAME):
+            tables = (path.name for path in snapshot.glob(f"{sealed_runs.PREFIX}*"))
+            for name in ("progress", file_checksums.NAME, *tables):
                 shutil.copy2(snapshot / name, folder / name)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -266,6 +280,7 @@ class Index:
 
     def is_stale(self) -> bool:
         """True if indexed journals or files were removed, cut or edited: the index has to be rebuilt without them."""
+        self._reopen_changed()
         home = str(self.home)
         for key, journal in self.checkpoint.journals.items():
             try:
@@ -277,6 +292,148 @@ class Index:
             except OSError:  # not accessible at present
                 continue
         return any(not paths.path_mode(self.home / "added" / name) for name in self.checkpoint.imported_files)
+
+    # ---- sealed runs
+
+    def is_sealed(self, run: str) -> bool:
+        """True if a run has ended and is in the table of sealed runs."""
+        return run in self.sealed and run not in self.checkpoint.unsealed
+
+    def sealed_ids(self) -> list[str]:
+        """Return the runs in the table of sealed runs that have not changed since."""
+        return [run for run in self.sealed if run not in self.checkpoint.unsealed]
+
+    def names(self) -> dict[str, str]:
+        """Return the names of all runs by their ids, the latest first."""
+        runs = [(entry.started, run, entry.name) for run, entry in self.sealed.entries.items()]
+        if self.checkpoint.unsealed:
+            runs = [item for item in runs if item[1] not in self.checkpoint.unsealed]
+        for run, journals in journals_by_run(self.checkpoint).items():
+            name = own_name(journals, self.annotations_of(run)) or journals[0][1].state.experiment
+            runs.append((_start(journals), run, name))
+        return {run: name for _, run, name in sorted(runs, reverse=True)}
+
+    def run_journals(self, run: str) -> RunJournals:
+        """Return the checkpoints of the journals of a run."""
+        if self.is_sealed(run):
+            return self.sealed[run].journals
+        prefix = f"runs/{run}/"
+        journals = {key: journal for key, journal in self.checkpoint.journals.items() if key.startswith(prefix)}
+        return journals_by_run(IndexCheckpoint(journals=journals))[run]
+
+    def journals_by_run(self) -> dict[str, RunJournals]:
+        """Return the checkpoints of the journals of all runs."""
+        sealed = {run: self.sealed[run].journals for run in self.sealed_ids()}
+        return sealed | journals_by_run(self.checkpoint)
+
+    def annotations_of(self, run: str) -> list[Annotation]:
+        """Return the annotations of a run that are in the index."""
+        entry = self.sealed[run].annotations if self.is_sealed(run) else self.checkpoint.annotations.get(run)
+        return entry.annotations if entry is not None else []
+
+    def expect_changes(self) -> None:
+        """Look at the folders of sealed runs at the next sync: this process has changed one."""
+        self._sealed_checked = -math.inf
+
+    def _reopen_changed(self) -> None:
+        """Take runs out of the table of sealed runs whose folders somebody changed, so that they are read again."""
+        now = time.monotonic()
+        if not self.sealed or now - self._sealed_checked < self.limits.sealed_check_seconds:
+            return
+        self._sealed_checked = now
+        names = run_files.run_folders(self.home)
+        for run in self.sealed.changed(self.home, names, self.checkpoint.unsealed):
+            self.reopen(run)
+
+    def reopen(self, run: str) -> None:
+        """Take a run out of the table of sealed runs."""
+        entry = self.sealed[run]
+        self.checkpoint.unsealed.add(run)
+        self.checkpoint.journals.update(entry.journals)
+        self.checkpoint.run_statuses[run] = entry.status
+        if entry.annotations is not None:
+            self.checkpoint.annotations[run] = entry.annotations
+        self._reserved.update(key for key, _ in entry.journals)
+
+    def seal_if_due(self) -> None:
+        """Move runs that have ended and are indexed to their end to the table of sealed runs, if there are many."""
+        if len(self.checkpoint.journals) - self._unsealable < self.limits.seal_runs:
+            return
+        runs = journals_by_run(self.checkpoint)
+        ended = {run: journals for run, journals in runs.items() if self._is_over(run, journals)}
+        if len(ended) >= self.limits.seal_runs:
+            self.seal(ended)
+        self._unsealable = len(self.checkpoint.journals)  # they are looked at again when as many have come
+
+    def _is_over(self, run: str, journals: RunJournals) -> bool:
+        status = self.checkpoint.run_statuses.get(run, "RUNNING")
+        annotations = self.checkpoint.annotations.get(run)
+        return (
+            not status.startswith("RUNNING")
+            and all(journal.signature is not None and not journal.problems for _, journal in journals)
+            and not (annotations is not None and annotations.problems)
+        )
+
+    def seal(self, runs: dict[str, RunJournals]) -> None:
+        """Move runs to the table of sealed runs, and write it."""
+        entries = {run: self._seal_entry(run, journals) for run, journals in runs.items()}
+        added = {run: entry for run, entry in entries.items() if entry is not None}
+        if not added:
+            return
+        checkpoint = self.checkpoint
+        digests = self._take_statements({run: runs[run] for run in added})
+        self.sealed = self.sealed.replaced(checkpoint.unsealed, added)
+        checkpoint.unsealed = set()
+        for run in added:
+            for key, _ in runs[run]:
+                del checkpoint.journals[key]
+            checkpoint.run_statuses.pop(run, None)
+            checkpoint.annotations.pop(run, None)
+        folder = None if self.is_private else self.folder
+        if folder is not None:
+            checkpoint.statement_bytes = StatementFile(folder).append(checkpoint.statement_bytes, digests)
+        checkpoint.sealed = sealed_runs.write(folder, self.sealed)
+        self.save_checkpoint()
+        if folder is not None:
+            sealed_runs.remove_others(folder, checkpoint.sealed)
+
+    def _take_statements(self, runs: dict[str, RunJournals]) -> dict[str, bytes]:
+        """Return the digests of runs that are being sealed, with those of the time before they were reopened."""
+        saved: dict[str, bytes] = {}
+        if self.folder is not None and not self.is_private and self.checkpoint.unsealed & runs.keys():
+            saved = StatementFile(self.folder).read(self.checkpoint.statement_bytes)
+        return {
+            run: b"".join([saved.get(run, b"") if run in self.sealed else b"", *(j.foreign for _, j in journals)])
+            for run, journals in runs.items()
+        }
+
+    def forget(self, runs: Iterable[str]) -> None:
+        """Remove runs from the checkpoint, whose statements are gone from the graph."""
+        checkpoint = self.checkpoint
+        for run in runs:
+            if run in self.sealed:
+                checkpoint.unsealed.add(run)
+            for key in [key for key in checkpoint.journals if key.startswith(f"runs/{run}/")]:
+                del checkpoint.journals[key]
+            checkpoint.run_statuses.pop(run, None)
+            checkpoint.annotations.pop(run, None)
+        self._reserved = set(checkpoint.journals)
+        self.save_checkpoint()
+
+    def _seal_entry(self, run: str, journals: RunJournals) -> SealedEntry | None:
+        """Return the entry of a run in the table; None if its folder is not as it was indexed."""
+        state = folder_state(self.home / "runs" / run)
+        annotations = self.checkpoint.annotations.get(run)
+        files = {} if state is None else {f"runs/{run}/{name}": (size, time) for name, size, time in state.journals}
+        sizes = {} if annotations is None else annotations.sizes
+        if files != {key: journal.signature for key, journal in journals}:
+            return None
+        if state is not None and dict(state.annotations) != sizes:
+            return None
+        name = own_name(journals, annotations.annotations if annotations is not None else [])
+        without = [(key, structs.replace(journal, foreign=b"")) for key, journal in journals]
+        sealed = SealedRun(without, self.checkpoint.run_statuses[run], annotations)
+        return make_entry(sealed, _start(journals), name or journals[0][1].state.experiment, state)
 
     def problems(self) -> list[Problem]:
         """Return what could not be indexed, of journals, annotations and imported files."""
@@ -358,6 +515,8 @@ class Index:
         new.mkdir()
         self.backend.snapshot(new / "store")
         checkpoints.write(new / "progress", self._committed)
+        if self.checkpoint.sealed:
+            sealed_runs.write(new, self.sealed)
         file_checksums.write(new, self._checksums)
         new.rename(folder / str(number))
         for path in old:
@@ -369,6 +528,12 @@ def report_damage(home: Path, error: BaseException, action: str) -> None:
     """Log that the index of a home is damaged, and what is done about it."""
     message = "provml: the index of %s is damaged (%s). Nothing is lost: %s."
     logging.getLogger("provml").warning(message, home, damage_reason(error), action)
+
+
+def _start(journals: RunJournals) -> float:
+    """Return the start time of a run in seconds since the epoch; 0 if it is not known."""
+    header = journals[0][1].state.header
+    return header.time if header is not None and header.time == header.time else 0.0
 
 
 def _size(path: Path) -> int:

@@ -21,7 +21,7 @@ from provml.store.index import Index
 from provml.store.journal_mapping import JournalSource, map_events
 from provml.store.links import BEST, BUILT_ON, EVALUATED_TRAINING, LATEST
 from provml.store.run_graph import run_graph
-from provml.store.run_status import STATUS_PROPERTIES, RunJournals, journals_by_run
+from provml.store.run_status import STATUS_PROPERTIES, RunJournals
 from provml.store.siblings import FirstJournalCache
 
 MAX_DIFFERENCES = 20
@@ -55,7 +55,7 @@ def compare_with_journals(home: Path, index: Index, sync: Callable[[], object]) 
     missing: dict[str, Quads] = {}
     extra: dict[str, Quads] = {}
     other_sources: Quads = set()
-    runs = journals_by_run(index.checkpoint)
+    runs = index.journals_by_run()
     for run, journals in runs.items():
         if not _is_indexed(home, run, journals):
             continue

@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from provml.errors import FileFormatError
 from provml.journal import events
 from provml.journal.reader import JournalReader, Record, has_lines, read_header
 from provml.journal.run_files import is_main
 from provml.journal.status import HEARTBEAT_TIMEOUT, is_dead, journal_status
-from provml.mapping import EventMapper, NewLinks
+from provml.mapping import NewLinks
 from provml.store.checkpoint import JournalCheckpoint
 from provml.store.siblings import FirstJournalCache, SiblingJournals
+from provml.store.statements import foreign_digests
+
+if TYPE_CHECKING:
+    from provml.mapping import EventMapper
 
 EVENTS_PER_CHUNK = 5000
 """Events that are mapped before their N-Triples are yielded."""
@@ -74,11 +79,11 @@ def is_complete(source: JournalSource, journal: JournalCheckpoint, signature: tu
     """True if a sealed journal has nothing new; one that has is reset, to be read from the start."""
     if journal.signature is None:
         return False
-    if journal.signature != signature and signature[0] > journal.offset:
-        if JournalReader(source.path, offset=journal.offset, number=journal.line_number).has_more():
-            journal.reset()
-            return False
-        journal.signature = signature  # the rest is reserved space that the writer never used
+    is_longer = journal.signature != signature and signature[0] > journal.offset
+    if is_longer and JournalReader(source.path, offset=journal.offset, number=journal.line_number).has_more():
+        journal.reset()
+        return False
+    journal.signature = signature  # another time, or the rest is reserved space that the writer never used
     return True
 
 
@@ -112,6 +117,8 @@ def map_events(
 
     At each yield the checkpoint is at the end of what was yielded.
     """
+    from provml.mapping.mapper import EventMapper  # not at the top: it loads the vocabulary
+
     if not journal.offset:
         first_journal = source.first_journals.find(source.path.parent)
         is_other = first_journal is not None and first_journal[0] != source.path
@@ -129,16 +136,24 @@ def map_events(
             journal.events += mapped
             count += mapped
             if count >= events_per_chunk:
-                yield count, mapper.take_ntriples()
+                yield count, _take_ntriples(mapper, journal)
                 count = 0
     except FileFormatError as error:
         journal.mark_unreadable(source.key, f"{error.reason}; upgrade provml")
     except OSError as error:  # raised after the events before it
         failure = error
     if count:
-        yield count, mapper.take_ntriples()
+        yield count, _take_ntriples(mapper, journal)
     if failure is not None:
         raise failure
+
+
+def _take_ntriples(mapper: EventMapper, journal: JournalCheckpoint) -> bytes:
+    """Return the N-Triples of a mapper, and add the digests of those about nodes of others to the checkpoint."""
+    text = mapper.take_ntriples()
+    if journal.state.header is not None:
+        journal.foreign += foreign_digests(text, journal.state.header.run)
+    return text
 
 
 def _map_record(record: Record, mapper: EventMapper, journal: JournalCheckpoint, key: str) -> int:

@@ -7,7 +7,7 @@ training.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 Select = Callable[[str], Iterable[tuple[Any, ...]]]
@@ -34,11 +34,23 @@ ALTERNATES = "SELECT ?data ?content WHERE { ?data prov:alternateOf ?content }"
 BUILT_ON = "SELECT ?step ?earlier WHERE { ?step provml:builtOn ?earlier }"
 
 
-def leaking_trainings(select: Select) -> set[str]:
-    """Return the IRIs of the trainings; `select` executes a query."""
-    tested = _links(select(TESTED))
-    pairs = [(test.value, training.value) for test, training in select(EVALUATED) if test.value in tested]
+def leaking_trainings(select: Select, among: Collection[str] | None = None) -> set[str]:
+    """Return the IRIs of the trainings, or of those `among` some; `select` executes a query."""
+    if among is None:
+        tested = _links(select(TESTED))
+        pairs = [(test.value, training.value) for test, training in select(EVALUATED) if test.value in tested]
+    else:
+        evaluated = select(restrict(EVALUATED, "training", among))
+        pairs = [(test.value, training.value) for test, training in evaluated]
+        tested = _links(select(restrict(TESTED, "evaluation", {test for test, _ in pairs})))
+        pairs = [pair for pair in pairs if pair[0] in tested]
     return _Search(select, tested).leaking(pairs) if pairs else set()
+
+
+def restrict(sparql: str, variable: str, iris: Iterable[str]) -> str:
+    """Return a query for some values of a variable only."""
+    values = " ".join(f"<{iri}>" for iri in sorted(iris))
+    return sparql.replace("WHERE {", f"WHERE {{ VALUES ?{variable} {{ {values} }}", 1)
 
 
 def _links(rows: Iterable[tuple[Any, ...]]) -> Links:

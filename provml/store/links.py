@@ -143,8 +143,9 @@ class _Links:
     def _first_rank(self, training: Node) -> Node:
         """Return the training that a further rank of it, such as `training@1`, is a part of."""
         match = _RANK_SUFFIX.fullmatch(training.value)
-        first = ox.NamedNode(match[1]) if match is not None else training
-        return first if self._has_type(first, _TRAINING) else training
+        firsts = [match[1], f"{match[1]}@0"] if match is not None else []  # of a parent process, or of rank 0
+        trainings = (node for node in map(ox.NamedNode, firsts) if self._has_type(node, _TRAINING))
+        return next(trainings, training)
 
     # ---- the store
 

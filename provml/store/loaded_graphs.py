@@ -42,7 +42,7 @@ def replace(index: Index, graphs: Collection[GraphName] | None, content: Path | 
     for name in targets:
         if isinstance(name, ox.NamedNode):
             store.remove_graph(name)
-    if removed and index.checkpoint.journals:
+    if removed and (index.checkpoint.journals or index.sealed):
         return True
     for quad in removed:
         store.remove(quad)

@@ -44,14 +44,19 @@ def verify(home: Path) -> list[Problem]:
     return problems + [problem for problem in checked if problem is not None]
 
 
-def remove(home: Path, run_ids: Iterable[str]) -> None:
-    """Remove runs, each atomically; none of them if one is still running."""
-    folders = [home / "runs" / run_id for run_id in run_ids]
-    for folder in folders:
+def check_removable(home: Path, run_ids: Iterable[str]) -> None:
+    """Raise FileFormatError if one of some runs is still running."""
+    for folder in [home / "runs" / run_id for run_id in run_ids]:
         active = [path for path in journals_of_run(folder) if is_being_written(path)]
         if active:
             reason = "the run is still running" if len(active) == 1 else f"{len(active)} processes still write the run"
             raise FileFormatError(reason, "Stop it first.", file=f"{folder.name}/{active[0].name}")
+
+
+def remove(home: Path, run_ids: Iterable[str]) -> None:
+    """Remove runs, each atomically; none of them if one is still running."""
+    folders = [home / "runs" / run_id for run_id in run_ids]
+    check_removable(home, run_ids)
     for folder in folders:
         removed = home / f"removed-{uuid.uuid4().hex[:8]}"
         folder.rename(removed)

@@ -370,9 +370,14 @@ class RemoteStore(Store):
 
     # ---- runs
 
-    def runs(self) -> list[RunInfo]:
-        """List the runs, the latest first."""
-        return msgspec.json.decode(self._remote.request("GET", "/api/v1/store/runs").body, type=list[RunInfo])
+    def runs(self, limit: int | None = None) -> list[RunInfo]:
+        """List the runs, the latest first; with `limit` at most that number."""
+        runs = msgspec.json.decode(self._remote.request("GET", "/api/v1/store/runs").body, type=list[RunInfo])
+        return runs[:limit]
+
+    def _finder(self) -> tuple[dict[str, str], Callable[[str], RunInfo]]:
+        runs = {info.id: info for info in self.runs()}
+        return {run: info.name for run, info in runs.items()}, runs.__getitem__
 
     def fetch_journals(self, run_id: str | HasId, folder: Path) -> Path:
         """Copy the journals and annotations of a run to a folder, and return the folder of the run in it."""

@@ -10,7 +10,7 @@ from provml import rdf
 from provml.journal import events
 from provml.journal.run_files import is_main, sort_journals
 from provml.journal.status import WriterState, status_of_run
-from provml.mapping import iris, outcome
+from provml.mapping import iris
 from provml.rdf.namespaces import PROV, PROVLAKE, PROVML
 from provml.store.backend import Backend
 from provml.store.checkpoint import IndexCheckpoint, JournalCheckpoint
@@ -107,6 +107,8 @@ def _replace(backend: Backend, journals: RunJournals, status: str, end: events.E
 
 def status_ntriples(journals: RunJournals, status: str, end: events.End | None) -> bytes:
     """Return the statements about a run's status as N-Triples; empty if none of its journals has a first line."""
+    from provml.mapping.mapper import outcome  # not at the top: it loads the vocabulary
+
     state = journals[0][1].state
     if state.header is None:
         return b""

@@ -19,7 +19,7 @@ from provml.answers import Answer
 from provml.errors import ColumnNotFound, WrongValue
 from provml.journal.status import STATUSES
 from provml.store.backend import Backend
-from provml.store.leakage import leaking_trainings
+from provml.store.leakage import leaking_trainings, restrict
 from provml.store.run_filter import compile_filter, suggest_columns
 from provml.store.run_info import RunInfo
 
@@ -80,6 +80,11 @@ VALIDATED = """SELECT DISTINCT ?stage ?training WHERE {
   UNION { ?stage provml:builtOn ?training }
   ?training a provml:TrainingExecution .
 }"""
+BUILT_ON = "SELECT ?stage ?training WHERE { ?stage provml:builtOn ?training ; a provml:ValidationExecution }"
+VALIDATED_SECTIONS = """SELECT DISTINCT ?stage ?training WHERE {
+  ?stage provml:latestEvaluation/prov:wasGeneratedBy/provml:validatedSection/provml:wasSectionOf ?training
+}"""
+"""The two parts of VALIDATED, which the engine answers fast for some stages; of a union it does not."""
 
 Row = dict[str, Any]
 
@@ -187,23 +192,47 @@ def _checked_status(status: object) -> str:
     return text
 
 
-def load_table(infos: Iterable[RunInfo], backend: Backend) -> RunTable:
-    """Read runs from a graph. The rows are in the order of the runs, and of the starts of their trainings."""
-    return _Loader(infos, backend).table()
+def load_table(infos: Sequence[RunInfo], backend: Backend, *, is_part: bool = False) -> RunTable:
+    """Read runs from a graph. The rows are in the order of the runs, and of the starts of their trainings.
+
+    With `is_part` the graph has other runs as well, which are not read.
+    """
+    return (_PartLoader if is_part else _Loader)(infos, backend).table()
 
 
 class _Loader:
     """One reading of all runs."""
 
-    def __init__(self, infos: Iterable[RunInfo], backend: Backend) -> None:
+    def __init__(self, infos: Sequence[RunInfo], backend: Backend) -> None:
         self.infos = infos
         self.backend = backend
-        self.names = {attribute.value: name.value for attribute, name in self._select(NAMES)}
+        self.names: dict[str, str] = {}
         self.stages: dict[str, tuple[str, str, str]] = {}
         self.by_run: dict[str, dict[str, list[str]]] = {}
-        for kind, stage, run, started in self._select(STAGES):
+        self._load_stages()
+
+    def _load_stages(self) -> None:
+        self._add_stages(STAGES)
+        self._add_names(NAMES)
+
+    def _add_stages(self, sparql: str) -> None:
+        for kind, stage, run, started in self._select(sparql):
             self.stages[stage.value] = (kind.value, run.value, started.value if started is not None else "")
             self.by_run.setdefault(run.value, {}).setdefault(kind.value, []).append(stage.value)
+
+    def _add_names(self, sparql: str) -> None:
+        self.names.update((attribute.value, name.value) for attribute, name in self._select(sparql))
+
+    def _of_stages(self, sparql: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query about stages."""
+        return self._select(sparql)
+
+    def _links_of_trainings(self, sparql: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query about stages and trainings."""
+        return self._select(sparql)
+
+    def _leaking(self) -> set[str]:
+        return leaking_trainings(self._select)
 
     def _select(self, sparql: str) -> Iterator[tuple[Any, ...]]:
         """Yield rows of terms: most are only compared, which needs no conversion to Python values."""
@@ -212,7 +241,7 @@ class _Loader:
     def table(self) -> RunTable:
         settings = self._values(HYPERPARAMETERS, first=True)
         measures = self._measures()
-        leaking = leaking_trainings(self._select)
+        leaking = self._leaking()
         has_several = any(len(stages.get("training", ())) > 1 for stages in self.by_run.values())
         run_columns = [*RUN_COLUMNS, *(["training"] if has_several else []), "leakage"]
         measure_names = _in_order(measures.values(), key=_measure_order)
@@ -237,7 +266,7 @@ class _Loader:
     def _values(self, sparql: str, *, first: bool = False) -> dict[str, Row]:
         """Return the values by stage and name; of several values the last, or the first."""
         values: dict[str, dict[str, tuple[str, Any]]] = {}
-        for stage, node, attribute, value in self._select(sparql):
+        for stage, node, attribute, value in self._of_stages(sparql):
             name = self.names.get(attribute.value)
             if name is None:
                 continue
@@ -270,7 +299,7 @@ class _Loader:
         links: dict[str, set[str]] = {}
         has_several = any(len(stages.get("training", ())) > 1 for stages in self.by_run.values())
         for sparql in (EVALUATED, VALIDATED) if has_several else (EVALUATED,):
-            for stage, training in self._select(sparql):
+            for stage, training in self._links_of_trainings(sparql):
                 links.setdefault(stage.value, set()).add(training.value)
 
         def targets(stage: str) -> Iterable[str]:
@@ -284,6 +313,36 @@ class _Loader:
             return targets or (trainings if len(trainings) == 1 and kind == "validation" else ())
 
         return targets
+
+
+class _PartLoader(_Loader):
+    """A reading of some runs, by queries that name them."""
+
+    def _load_stages(self) -> None:
+        self._add_stages(restrict(STAGES, "run", [info.iri for info in self.infos]))
+        self._trainings = {stage for stage, (kind, _, _) in self.stages.items() if kind == "training"}
+        links = (link for sparql in (EVALUATED, BUILT_ON) for link in self._links_of_trainings(sparql))
+        others = {stage.value for stage, _ in links} - self.stages.keys()
+        if others:  # evaluations of these trainings in other runs
+            self._add_stages(restrict(STAGES, "stage", others))
+
+    def _of_stages(self, sparql: str) -> Iterator[tuple[Any, ...]]:
+        rows = list(self._select(restrict(sparql, "stage", self.stages)))
+        missing = {attribute.value for _, _, attribute, _ in rows} - self.names.keys()
+        if missing:
+            self._add_names(restrict(NAMES, "attribute", missing))
+        return iter(rows)
+
+    def _links_of_trainings(self, sparql: str) -> Iterator[tuple[Any, ...]]:
+        if sparql != VALIDATED:
+            return self._select(restrict(sparql, "training", self._trainings))
+        validations = [stage for stage, (kind, _, _) in self.stages.items() if kind == "validation"]
+        queries = (restrict(part, "stage", validations) for part in (VALIDATED_SECTIONS, BUILT_ON))
+        links = (link for query in queries for link in self._select(query))
+        return (link for link in links if link[1].value in self._trainings)
+
+    def _leaking(self) -> set[str]:
+        return leaking_trainings(self._select, self._trainings)
 
 
 def natural_key(iri: str) -> list[Any]:

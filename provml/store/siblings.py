@@ -9,7 +9,7 @@ from pathlib import Path
 from provml.errors import FileFormatError
 from provml.journal import events
 from provml.journal.reader import JournalReader, first_events
-from provml.mapping import EventMapper, Siblings, State
+from provml.mapping import Siblings, State
 
 FirstJournal = tuple[Path, list[events.AnyEvent]]
 """A journal and its first events: the header, and the workflow if it has one."""
@@ -65,6 +65,8 @@ class SiblingJournals(Siblings):
         path = self._parent(first)
         if path is None or path == self.path or path in self.children:
             return None
+        from provml.mapping.mapper import EventMapper  # not at the top: it loads the vocabulary
+
         mapper = EventMapper(siblings=SiblingJournals(path, self._first_journals, self.children | {self.path}))
         for event in _events_until(path, first.time):
             with contextlib.suppress(Exception):  # reported when that journal itself is read

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, Unpack, overload
@@ -39,7 +40,7 @@ from provml.store.index_comparison import compare_with_journals, find_resized
 from provml.store.lineage_context import lineage_context
 from provml.store.run_graph import run_graph
 from provml.store.run_info import RunInfo, runs_html
-from provml.store.run_status import RunJournals, journals_by_run, run_status, was_indexed_out_of_order
+from provml.store.run_status import RunJournals, run_status, was_indexed_out_of_order
 from provml.store.sync import sync
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from provml.drawing.lineage import Lineage
     from provml.store.compare import RunComparison
     from provml.store.run_report import RunReport
+    from provml.store.run_table import RunTable
     from provml.validation import Report
     from provml.validation.engine import EngineName
     from provml.validation.report import ProgressCallback
@@ -382,7 +384,7 @@ class Store:
             self.sync()
             return self.backend.graph()
         info = self.run(run_id)
-        return run_graph(self.home, info.id, journals_by_run(self._index.checkpoint)[info.id])
+        return run_graph(self.home, info.id, self._index.run_journals(info.id))
 
     @heals
     def lineage_context(self, graph: ox.Store) -> list[ox.Quad]:
@@ -391,18 +393,19 @@ class Store:
 
     # ---- runs
 
-    def runs(self) -> list[RunInfo]:
-        """List the runs, the latest first."""
+    def runs(self, limit: int | None = None) -> list[RunInfo]:
+        """List the runs, the latest first; with `limit` at most that number, which is fast in a large home."""
         self.sync()
-        runs = [self._info(run, journals) for run, journals in journals_by_run(self._index.checkpoint).items()]
+        if limit is not None:
+            return [self._info(run, self._index.run_journals(run)) for run in islice(self._index.names(), limit)]
+        runs = [self._info(run, journals) for run, journals in self._index.journals_by_run().items()]
         return sorted(runs, key=lambda info: (info.started, info.id), reverse=True)
 
     def _info(self, run: str, journals: RunJournals) -> RunInfo:
         status, end = run_status(self.home, journals)
         state = journals[0][1].state
         start = state.header.time if state.header is not None and state.header.time == state.header.time else 0.0
-        annotated = self._index.checkpoint.annotations.get(run)
-        annotations = annotated.annotations if annotated is not None else []
+        annotations = self._index.annotations_of(run)
         return RunInfo(
             id=run,
             name=own_name(journals, annotations) or state.experiment,
@@ -429,16 +432,22 @@ class Store:
     def find_runs(self, names: RunNames) -> list[RunInfo]:
         """Find several runs, as `run` finds one; each is listed once."""
         wanted = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
-        runs = {} if all(isinstance(name, RunInfo) for name in wanted) else {info.id: info for info in self.runs()}
-        own_names = {info.id: info.name for info in runs.values()}
+        if all(isinstance(name, RunInfo) for name in wanted):
+            return list({info.id: info for info in wanted if isinstance(info, RunInfo)}.values())
+        own_names, info_of = self._finder()
 
         def find(name: str | HasId) -> RunInfo:
             if isinstance(name, RunInfo):
                 return name
             text: Any = name if isinstance(name, str) else getattr(name, "id", name)
-            return runs[resolve_run_id(text, list(runs), lambda: next(iter(runs)), lambda: own_names)]
+            return info_of(resolve_run_id(text, list(own_names), lambda: next(iter(own_names)), lambda: own_names))
 
         return list({info.id: info for info in map(find, wanted)}.values())
+
+    def _finder(self) -> tuple[dict[str, str], Callable[[str], RunInfo]]:
+        """Return the names of all runs by their ids, the latest first, and a function from an id to a run."""
+        self.sync()
+        return self._index.names(), lambda run: self._info(run, self._index.run_journals(run))
 
     def children(self, run_id: str | HasId) -> list[RunInfo]:
         """List the child runs of a run, in the order in which they started."""
@@ -486,12 +495,12 @@ class Store:
     ) -> RunInfo:
         info = self.run(run_id)
         add_annotations(self.home, info.id, kind, texts, by=by, removed=removed)
+        self._index.expect_changes()
         return self.run(info.id)
 
     def annotations(self, run_id: str | HasId) -> list[Annotation]:
         """Return all annotations of a run, also those that no longer hold, in the order in which they were added."""
-        annotated = self._index.checkpoint.annotations.get(self.run(run_id).id)
-        return list(annotated.annotations) if annotated is not None else []
+        return list(self._index.annotations_of(self.run(run_id).id))
 
     # ---- artifacts
 
@@ -533,12 +542,19 @@ class Store:
         values or other columns, with `and`, `or`, `not`, `in` and parentheses. `status` is one or more statuses, and
         `name` a pattern such as `"flowers*"`. Without `sort`, the latest runs come first.
         """
-        from provml.store.run_table import load_table
-
-        table = load_table(self.runs(), self.backend).filtered(where, status, name)
+        if limit is not None and limit >= 0 and (where, sort, status, name) == (None, None, None, None):
+            table = self._run_table(limit)
+        else:
+            table = self._run_table().filtered(where, status, name)
         if sort is not None:
             table = table.sorted(sort, descending=descending)
         return (table if limit is None else table.first(limit)).answer()
+
+    def _run_table(self, limit: int | None = None) -> RunTable:
+        """Return the table of all runs, or of the latest ones."""
+        from provml.store.run_table import load_table
+
+        return load_table(self.runs(limit), self.backend, is_part=limit is not None)
 
     @heals
     def compare(self, *runs: str | RunInfo) -> RunComparison:
@@ -574,6 +590,8 @@ class Store:
 
     @heals
     def _compare_with_journals(self) -> list[Problem]:
+        self._index.expect_changes()
+        self._index.is_stale()  # reads finished runs that changed again
         problems = find_resized(self.home, self._index.checkpoint)
         if not problems:  # else the next sync rebuilds the index
             self.sync()
@@ -594,15 +612,28 @@ class Store:
             return self.sync(on_progress)
 
     def remove(self, run_id: str) -> RunInfo:
-        """Remove a run: its journals, and by a rebuild of the index its triples."""
+        """Remove a run: its journals, and what no other run states from the graph."""
         return self.remove_all([run_id])[0]
 
     def remove_all(self, run_ids: Iterable[str]) -> list[RunInfo]:
-        """Remove several runs with one rebuild; none of them if one does not exist or is still running."""
+        """Remove several runs; none of them if one does not exist or is still running."""
         infos = list({info.id: info for info in map(self.run, run_ids)}.values())
-        maintenance.remove(self.home, [info.id for info in infos])
+        self._remove([info.id for info in infos])
         self.sync()
         return infos
+
+    @heals
+    def _remove(self, run_ids: list[str]) -> None:
+        """Remove the journals of runs, and from the index what only they state, or leave that to the next sync."""
+        from provml.store.removal import apply_removal, plan_removal
+
+        with self._lock:
+            maintenance.check_removable(self.home, run_ids)
+            removal = plan_removal(self._index, run_ids)
+            maintenance.remove(self.home, run_ids)
+            if removal is not None:
+                apply_removal(self._index, removal, run_ids)
+            self._index.expect_changes()
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Copy everything but the index to a new folder, which is then a home of its own. Runs may be active."""

@@ -29,6 +29,7 @@ def sync(index: Index, on_progress: OnProgress | None = None) -> int:
     except BaseException:
         index.roll_back()
         raise
+    index.seal_if_due()
     index.snapshot_if_due(events)
     return events
 
@@ -57,7 +58,7 @@ def discover(index: Index) -> tuple[list[tuple[str, Path]], list[str]]:
     New journals are reserved in the checkpoint.
     """
     keys, annotated = [], []
-    for files in run_files.scan_runs(index.home):
+    for files in run_files.scan_runs(index.home, index.is_sealed):
         keys += [f"{files.run}/{name}" for name in files.journals]
         if files.is_annotated:
             annotated.append(files.run)

@@ -54,15 +54,15 @@ class ServedStore(Store):
         """Index what is new, unless this thread reads what is indexed."""
         return 0 if self._is_reading else super().sync(on_progress)
 
-    def runs(self) -> list[RunInfo]:
-        """List the runs, the latest first."""
+    def runs(self, limit: int | None = None) -> list[RunInfo]:
+        """List the runs, the latest first; with `limit` at most that number."""
         if not self._is_reading:
-            return super().runs()
+            return super().runs(limit)
         with self._shared_lock:
             position = self.position
             if self._shared_runs is None or self._shared_runs[0] != position:
                 self._shared_runs = position, super().runs()
-            return self._shared_runs[1]
+            return self._shared_runs[1][:limit]
 
     @heals
     def table(

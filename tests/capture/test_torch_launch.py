@@ -1,4 +1,4 @@
-"""Ranks of one `torchrun` without PROVML_RUN: they are one run, and a question counts their training once."""
+"""Ranks of one launch without PROVML_RUN: they are one run, and a question counts their training once."""
 
 from __future__ import annotations
 
@@ -43,3 +43,42 @@ def test_the_ranks_of_a_launch_are_one_run_with_one_training(tmp_path: Path):
     assert (
         done.stderr.count(f"rank 1 of 2 and the other ranks of this launch are one run, {run.id}. Set PROVML_RUN") == 1
     )
+
+
+SPAWN = """
+import os, sys
+import torch.distributed, torch.multiprocessing
+import provml
+from provml.capture.torch import Capture
+
+def train(rank, home):
+    def record(name):
+        network = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+        with Capture(name, network, optimizer, model=name, home=home, strict=True) as capture:
+            for _ in capture.epochs(2):
+                optimizer.step()
+            with capture.evaluation() as test:
+                test.measured(accuracy=0.9)
+    record("alone")
+    torch.distributed.init_process_group("gloo", init_method=f"file://{home}-store", rank=rank, world_size=2)
+    record("grouped")
+    torch.distributed.destroy_process_group()
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(train, args=(sys.argv[1],), nprocs=2)
+"""
+
+
+def test_the_processes_of_one_spawn_are_one_run_with_and_without_a_process_group(tmp_path: Path):
+    program, home = tmp_path / "train.py", tmp_path / "home"
+    program.write_text(SPAWN)
+    done = subprocess.run([sys.executable, str(program), str(home)], capture_output=True, text=True, check=True)
+    with Store(home) as store:
+        runs = {run.experiment: run for run in store.runs()}
+        assert {name: run.id.split("-")[0] for name, run in runs.items()} == {"alone": "spawn", "grouped": "torch"}
+        for name, run in runs.items():
+            assert (run.status, run.writers) == ("FINISHED", 2)
+            assert [row[:2] for row in store.ask("q5", model=name).rows] == [(f"{run.iri}/training", 0.9)]
+        assert '"world_size":2' in (home / "runs" / runs["grouped"].id / "main.jsonl").read_text()
+    assert done.stderr.count("are one run") == 2

@@ -1,4 +1,4 @@
-"""Which processes are ranks of one launch, and so record one run, by the variables of `torchrun`."""
+"""Which processes are ranks of one launch, and so record one run, by the variables of their launcher."""
 
 from __future__ import annotations
 
@@ -102,3 +102,44 @@ def test_processes_that_nothing_joins_record_runs_of_their_own(
 
 def test_an_explicit_id_comes_before_that_of_the_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert record_as_rank(tmp_path, 0, ["fit"], monkeypatch, PROVML_RUN="mine") == ["mine"]
+
+
+SLURM = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}
+OPEN_MPI = {"PMIX_NAMESPACE": "prterun-node-1@1", "OMPI_COMM_WORLD_SIZE": "2"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "launch", "other"),
+    [
+        ("SLURM_PROCID", SLURM, {**SLURM, "SLURM_STEP_ID": "1"}),
+        ("OMPI_COMM_WORLD_RANK", OPEN_MPI, {**OPEN_MPI, "PMIX_NAMESPACE": "prterun-node-2@1"}),
+        ("PMI_RANK", {"PMI_SIZE": "2", "PMI_PORT": "node:1"}, {"PMI_SIZE": "2", "PMI_PORT": "node:2"}),
+    ],
+)
+def test_ranks_of_slurm_and_mpi_are_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, launch: dict[str, str], other: dict[str, str]
+):
+    def record(rank: int, variables: dict[str, str]) -> tuple[str, int | None]:
+        monkeypatch.setattr(inherit, "_LAUNCHED", type(inherit._LAUNCHED)())
+        with monkeypatch.context() as context:
+            for name, value in {**variables, variable: str(rank)}.items():
+                context.setenv(name, value)
+            size = inherit.world_size()
+            with Run("fit", home=tmp_path, strict=True, capture_environment=False) as run, run.training() as training:
+                training.measured(loss=1.0)
+        return run.id, size
+
+    (first, size), (second, _), (separate, _) = record(0, launch), record(1, launch), record(0, other)
+    assert first == second != separate
+    assert size == 2
+    assert {path.name for path in (tmp_path / "runs" / first).glob("*.jsonl")} == {"main.jsonl", "rank-1.jsonl"}
+
+
+def test_a_job_of_slurm_without_several_tasks_is_a_run_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name, value in {**SLURM, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}.items():
+        monkeypatch.setenv(name, value)
+    ids = set()
+    for _ in range(2):
+        with Run("fit", home=tmp_path, strict=True, capture_environment=False) as run:
+            ids.add(run.id)
+    assert len(ids) == 2

@@ -28,6 +28,7 @@ from provml.journal.batch_buffer import BatchBuffer
 from provml.recording.batches import Batch, RecordedBatches
 from provml.recording.data import Data
 from provml.recording.frames import Loop, LoopIterable, raised_in_method
+from provml.recording.inherit import world_size
 from provml.recording.safety import never_raise
 from provml.recording.stages import Epoch, Stage
 
@@ -335,9 +336,8 @@ class Capture(CaptureBase):
             values |= {name: type(scheduler).__name__, **{f"{name}.{key}": value for key, value in settings.items()}}
         if self._scaler is not None and self._scaler.is_enabled():
             values |= {"amp.scale": self._scaler.get_scale(), "amp.growth_factor": self._scaler.get_growth_factor()}
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            values["world_size"] = int(os.environ["WORLD_SIZE"])
-        return values
+        size = world_size()
+        return values | ({"world_size": size} if size is not None and size > 1 else {})
 
     def _trained_object(self, model: Any = None) -> Any:
         """Return the network that is trained, or an optimizer with its parameters; or another model that is passed.

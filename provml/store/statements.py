@@ -1,0 +1,84 @@
+"""Digests of what each run states about nodes that are not its own, so that a run can be removed without a rebuild.
+
+Runs share nodes: plans, data with the same content, software, people. When a run is removed, a statement about such a
+node has to go unless another run states it as well. For each line of N-Triples whose subject does not belong to the
+run, the index keeps a digest of eight bytes. Those of runs that have ended are appended to a file, which is read only
+when a run is removed.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from provml.mapping import iris
+
+NAME = "statements"
+DIGEST_BYTES = 8
+
+
+def digest(line: bytes) -> bytes:
+    """Return the digest of a line of N-Triples, without its line break."""
+    return blake2b(line, digest_size=DIGEST_BYTES).digest()
+
+
+def foreign_lines(ntriples: bytes, run: str) -> Iterator[bytes]:
+    """Yield the lines whose subject is not a node of a run."""
+    iri = f"<{iris.run_iri(run)}".encode()
+    own = (iri + b">", iri + b"/")
+    return (line for line in ntriples.split(b"\n") if line and not line.startswith(own))
+
+
+def foreign_digests(ntriples: bytes, run: str) -> bytes:
+    """Return the digests of the lines whose subject is not a node of a run."""
+    return b"".join({digest(line) for line in foreign_lines(ntriples, run)})
+
+
+class StatementFile:
+    """The file of an index with the digests of the runs that have ended; the last record of a run counts.
+
+    `size` is the number of bytes that count: what a killed process has appended after them is overwritten.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+
+    def append(self, size: int, runs: Mapping[str, bytes]) -> int:
+        """Append the digests of runs after `size` bytes, and return the new size."""
+        records = [msgspec.msgpack.encode((run, digests)) for run, digests in runs.items()]
+        data = b"".join(len(record).to_bytes(4, "big") + record for record in records)
+        with self.path.open("r+b" if self.path.exists() else "w+b") as file:
+            file.truncate(size)
+            file.seek(size)
+            file.write(data)
+        return size + len(data)
+
+    def read(self, size: int) -> dict[str, bytes]:
+        """Return the digests by run; raise OSError or ValueError if the file is not complete."""
+        data = self.path.read_bytes()[:size]
+        if len(data) < size:
+            raise ValueError(f"{NAME} has {len(data)} of {size} bytes")
+        runs: dict[str, bytes] = {}
+        offset = 0
+        while offset < size:
+            end = offset + 4 + int.from_bytes(data[offset : offset + 4], "big")
+            run, digests = msgspec.msgpack.decode(memoryview(data)[offset + 4 : end], type=tuple[str, bytes])
+            runs[run] = digests
+            offset = end
+        return runs
+
+
+def stated_by(digests: Iterable[bytes], runs: Iterable[bytes]) -> set[bytes]:
+    """Return those of some digests that occur among the digests of runs."""
+    wanted = {int.from_bytes(item, sys.byteorder) for item in digests}
+    stated: set[int] = set()
+    for packed in runs:
+        numbers = array("Q")
+        numbers.frombytes(packed)
+        stated |= wanted.intersection(numbers)
+    return {number.to_bytes(DIGEST_BYTES, sys.byteorder) for number in stated}

@@ -1,0 +1,179 @@
+"""Runs that have ended are in a table that is read lazily: the answers are the same, and every change is noticed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyoxigraph as ox
+import pytest
+
+from provml.errors import RunNotFound
+from provml.recording.run import Run
+from provml.store import Store
+from provml.store.index import IndexLimits
+
+SEALING = IndexLimits(seal_runs=3, sealed_check_seconds=0, snapshot_events=1)
+
+
+def train(home: Path, number: int) -> None:
+    with (
+        Run("sweep", home=home, model="net", strict=True, run=f"r{number}", capture_environment=False) as run,
+        run.training(learning_rate=number / 10) as training,
+    ):
+        for epoch in training.epochs(2):
+            epoch.measured(loss=1 / (epoch.index + number))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with five runs that have ended, all sealed."""
+    for number in range(5):
+        train(tmp_path / "home", number)
+    with Store(tmp_path / "home", limits=SEALING) as store:
+        store.sync()
+        assert len(store._index.sealed) == 5
+    return tmp_path / "home"
+
+
+def triples(store: Store) -> set[str]:
+    store.sync()
+    return {str(quad) for quad in store.graph().quads_for_pattern(None, None, None, ox.DefaultGraph())}
+
+
+def rebuilt(home: Path, tmp_path: Path) -> set[str]:
+    """The triples of an index that is built from a copy of the journals."""
+    copy = tmp_path / f"copy {len(os.listdir(tmp_path))}"  # noqa: PTH208
+    shutil.copytree(home, copy, ignore=shutil.ignore_patterns("index"))
+    with Store(copy) as store:
+        return triples(store)
+
+
+def test_sealed_runs_are_listed_and_found_as_others(home: Path):
+    with Store(home, limits=SEALING) as sealed:
+        listed, latest = sealed.runs(), sealed.run("latest")
+        assert [info.id for info in sealed.runs(2)] == ["r4", "r3"]
+        assert sealed.run("r1") == listed[3]
+        with pytest.raises(RunNotFound, match="r9"):
+            sealed.run("r9")
+        part = sealed.table(limit=2)
+        rows = sealed.table(sort="started", descending=True)
+    with Store(home) as store:
+        store.rebuild()
+        assert listed == store.runs()
+        assert latest.id == "r4"
+        assert [row[0] for row in part] == [row[0] for row in rows][:2] == ["r4", "r3"]
+        columns = [rows.columns.index(name) for name in part.columns]
+        first = next(iter(rows))
+        assert next(iter(part)) == tuple(first[column] for column in columns)
+
+
+def test_an_annotation_of_a_sealed_run_is_noticed(home: Path, tmp_path: Path):
+    with Store(home, limits=SEALING) as store, Store(home) as other:
+        other.rename("r2", "the good one")
+        assert store.run("the good one").id == "r2"
+        other.tag("r2", "best")
+        assert store.run("r2").tags == ("best",)
+        assert triples(store) == rebuilt(home, tmp_path)
+
+
+def test_a_sealed_run_that_is_resumed_is_read_again(home: Path, tmp_path: Path):
+    with Store(home, limits=SEALING) as store:
+        store.sync()
+        train(home, 2)
+        assert store.run("r2").writers == 2
+        for number in range(5, 9):
+            train(home, number)
+        store.sync()
+        assert len(store._index.sealed) == 9
+        assert triples(store) == rebuilt(home, tmp_path)
+
+
+@pytest.mark.parametrize("change", ["remove", "cut", "lengthen"])
+def test_a_sealed_run_that_somebody_changes_is_noticed(home: Path, tmp_path: Path, change: str):
+    with Store(home, limits=SEALING) as store:
+        store.sync()
+        folder = home / "runs" / "r3"
+        journal = next(folder.glob("*.jsonl"))
+        lines = journal.read_bytes().splitlines(keepends=True)
+        if change == "remove":
+            shutil.rmtree(folder)
+        else:
+            journal.write_bytes(b"".join(lines[:-4] if change == "cut" else [*lines, lines[-2]]))
+        assert triples(store) == rebuilt(home, tmp_path)
+    with Store(home, limits=SEALING) as store:
+        assert triples(store) == rebuilt(home, tmp_path)
+
+
+def test_a_reader_beside_the_writer_has_the_sealed_runs(home: Path):
+    with Store(home, limits=SEALING) as writer:
+        writer.sync()
+        train(home, 5)
+        writer.sync()  # writes a snapshot
+        with Store(home, limits=SEALING) as reader:
+            assert reader.is_private
+            assert len(reader._index.sealed) == 5
+            assert [info.id for info in reader.runs()] == [f"r{number}" for number in range(5, -1, -1)]
+
+
+def test_a_lost_table_of_sealed_runs_is_rebuilt(home: Path):
+    next((home / "index").glob("sealed-*")).unlink()
+    with Store(home, limits=SEALING) as store:
+        assert len(store.runs()) == 5
+        assert "missing" in store._index.damage
+
+
+# ---- removal
+
+
+def record_shared(home: Path, number: int) -> None:
+    """Record a run that shares its plan, its data and a person with others, and has some of its own."""
+    with Run("sweep", home=home, model=f"net {number % 2}", strict=True, run=f"s{number}", by="ada") as run:
+        data = run.dataset(f"data {number % 2}".encode(), name=f"flowers {number % 3}", role="raw", seen_by=number)
+        run.dataset(f"never used {number % 2}".encode(), name="spare")
+        with run.filter("gray", using=data, threshold=number) as step:
+            clean = step.produced(b"the same for all", name="clean")
+        with run.training(using=clean, learning_rate=0.1, **{f"only_{number}": number}) as training:
+            for epoch in training.epochs(2):
+                epoch.measured(loss=1 / epoch.index)
+            model = training.produced(f"weights {number % 2}".encode())
+        with run.evaluation(of=model) as test:
+            test.measured(accuracy=number / 10)
+        run.tag("shared")
+        if number == 4:
+            with run.child("part") as child, child.training(using=data) as training, training.epoch(1) as epoch:
+                epoch.measured(loss=1.0)
+
+
+@pytest.mark.parametrize("seal_runs", [3, 1000])
+def test_an_index_after_a_removal_is_that_of_the_other_journals(tmp_path: Path, seal_runs: int):
+    home = tmp_path / "home"
+    for number in range(6):
+        record_shared(home, number)
+    limits = IndexLimits(seal_runs=seal_runs, sealed_check_seconds=0)
+    with Store(home, limits=limits) as store:
+        store.sync()
+        inode = (home / "index" / "store" / "IDENTITY").stat().st_ino
+        for runs in (["s4"], ["s0"], ["s1", "s3"]):
+            store.remove_all(runs)
+            assert triples(store) == rebuilt(home, tmp_path), runs
+            assert not {*runs} & {info.id for info in store.runs()}
+        assert (home / "index" / "store" / "IDENTITY").stat().st_ino == inode, "the index was rebuilt"
+    with Store(home, limits=limits) as store:
+        assert triples(store) == rebuilt(home, tmp_path)
+
+
+def test_a_removal_that_is_killed_is_completed_by_the_next_sync(home: Path, tmp_path: Path, monkeypatch: Any):
+    import provml.store.removal as removal
+
+    def die(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(removal, "apply_removal", die)
+    with Store(home, limits=SEALING) as store, pytest.raises(KeyboardInterrupt):
+        store.remove("r2")
+    with Store(home, limits=SEALING) as store:
+        assert triples(store) == rebuilt(home, tmp_path)
+        assert [info.id for info in store.runs()] == ["r4", "r3", "r1", "r0"]
