@@ -1,8 +1,8 @@
 """RDF with PROV-O as a PROV document, which has forms for people (PROV-N) and programs (PROV-JSON, PROV-XML).
 
-A document is made of any triples: of one run, of a lineage, of a whole home. Nodes that are an entity, an activity or an
-agent become elements with all their literals and types; relations of PROV-O become relations, with the roles and times
-of their qualified forms; what other vocabularies say about a node becomes attributes. Needs the package `prov`.
+A document is made of any triples: of one run, of a lineage, of a whole home. Nodes that are an entity, an activity or
+an agent become elements with all their literals and types; relations of PROV-O become relations, with the roles and
+times of their qualified forms; what other vocabularies say about a node becomes attributes. Needs the package `prov`.
 """
 
 from __future__ import annotations

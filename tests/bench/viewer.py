@@ -2,11 +2,11 @@
 
     python tests/bench/viewer.py [--runs 2000] [--without-mlflow]
 
-Each page is opened in a browser without a cache: `paint` is the first contentful paint in milliseconds, `kB` all that was
-transferred (page, style sheet, scripts), and `CPU` what the server took, with its background threads. `first` is the
-page while the home is read for the first time, `restarted` the first page after a restart. MLflow has 24 of the runs, as
-provml has in the rows next to it; its page is that of the experiment. Paints depend on what else the machine does, so
-compare them within one run only. Nothing is asserted.
+Each page is opened in a browser without a cache: `paint` is the first contentful paint in milliseconds, `transferred`
+the page with its style sheet and scripts, and `CPU` what the server took, with its background threads. `first` is the
+page while the home is read for the first time, `restarted` the first page after a restart. MLflow has 24 runs with the
+same settings and a loss of ten epochs, as provml has in the rows next to it; its page is that of the experiment. Paints
+depend on what else the machine does, so compare them within one run only. Nothing is asserted.
 """
 
 from __future__ import annotations
