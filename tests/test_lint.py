@@ -140,6 +140,7 @@ THIRD_PARTY = {
     "markupsafe": {"web"},
     "matplotlib": {"answers", "cli", "store"},
     "mcp": {"assistants", "web"},
+    "prov": {"exchange"},
     "mcp_types": {"assistants"},
     "msgspec": {
         *("catalog", "cli", "compat", "exchange", "journal", "mapping", "recording", "remote", "store", "web"),
