@@ -1,182 +1,213 @@
-"""RDF with PROV-O as a PROV document, which has forms for people (PROV-N) and programs (PROV-JSON, PROV-XML).
-
-A document is made of any triples: of one run, of a lineage, of a whole home. Nodes that are an entity, an activity or
-an agent become elements with all their literals and types; relations of PROV-O become relations, with the roles and
-times of their qualified forms; what other vocabularies say about a node becomes attributes. Needs the package `prov`.
-"""
+"""Documents of W3C PROV: PROV-N, PROV-JSON, PROV-XML, PROV-JSONLD and RDF, through the package `prov`."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Iterator
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+import json
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-import pyoxigraph as ox
+from provml.errors import FileFormatError, MissingDependency
+from provml.exchange.activity_graph import (
+    ACTIVITIES,
+    RELATIONS,
+    GraphActivity,
+    GraphEntity,
+    GraphRun,
+    count_unused,
+    is_model_name,
+)
+from provml.exchange.base import ImportOptions, SkippedPart, SourceRun
+from provml.exchange.foreign_run import SourceInfo, run_id
+from provml.exchange.losses import DATASETS, OTHERS, PARAMETERS
+from provml.exchange.source_files import check_depth, parse_json, read_text, sha256_of, sniff
 
-from provml.errors import MissingDependency, WrongValue
-from provml.rdf import value as python_value
-from provml.rdf.namespaces import NODES, PREFIXES, PROV, RDF, RDFS, RUNS, XSD
-
-if TYPE_CHECKING:
-    from prov.identifier import QualifiedName
-    from prov.model import ProvDocument
-
-FORMATS = {"provn": "text/provenance-notation", "json": "application/json", "xml": "application/provenance+xml"}
-"""Formats of a document with their media types."""
-ELEMENTS = {f"{PROV}Activity": "activity", f"{PROV}Agent": "agent", f"{PROV}Entity": "entity"}
-"""The kinds of elements; of a node with several types, the first counts."""
-RELATIONS = {
-    "used": "Usage",
-    "wasGeneratedBy": "Generation",
-    "wasInvalidatedBy": "Invalidation",
-    "wasInformedBy": "Communication",
-    "wasDerivedFrom": "Derivation",
-    "wasRevisionOf": "Revision",
-    "wasQuotedFrom": "Quotation",
-    "hadPrimarySource": "PrimarySource",
-    "wasAssociatedWith": "Association",
-    "wasAttributedTo": "Attribution",
-    "actedOnBehalfOf": "Delegation",
-    "wasInfluencedBy": "Influence",
-    "specializationOf": "",
-    "alternateOf": "",
-    "hadMember": "",
-}
-"""Properties between elements with the name of their qualified form, if PROV-O has one."""
-TIMED = ("used", "wasGeneratedBy", "wasInvalidatedBy")
-INFLUENCERS = tuple(f"{PROV}{name}" for name in ("entity", "activity", "agent", "influencer"))
-LABEL, VALUE = f"{RDFS}label", f"{PROV}value"
-TYPE = f"{RDF}type"
-
-Properties = dict[str, list[Any]]
-"""The objects of a node by the IRI of the property."""
+PROV = b"http://www.w3.org/ns/prov"
+RDF_FORMATS = {
+    ".ttl": "turtle", ".nt": "nt", ".nq": "nquads", ".trig": "trig", ".rdf": "xml", ".owl": "xml", ".n3": "n3",
+}  # fmt: skip
+JSON_KEYS = ("entity", "activity", "agent", "used", "wasGeneratedBy", "bundle", "wasDerivedFrom")
+STATUSES = ("FINISHED", "FAILED", "KILLED", "LOST")
 
 
-def prov_document(triples: Iterable[ox.Triple]) -> ProvDocument:
-    """Return the PROV document of some triples."""
-    return _Converter(triples).document()
+class ProvDocumentFile:
+    """Importer of PROV documents."""
+
+    name = "prov"
+    summary = "a PROV document: PROV-N, PROV-JSON, PROV-XML, PROV-JSONLD or RDF with PROV-O"
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether a file is a PROV document, by its suffix and beginning."""
+        return path.is_file() and bool(format_of(path))
+
+    def read(self, path: Path, options: ImportOptions) -> Iterator[SourceRun | SkippedPart]:
+        """Yield the document as a run."""
+        document = read_document(path)
+        yield _to_run(document, path, options).to_source_run()
+        options.advance(path.stat().st_size)
 
 
-def write_document(document: ProvDocument, fmt: str) -> bytes:
-    """Return a document in a format: provn, json or xml."""
-    if fmt not in FORMATS:
-        raise WrongValue("prov_documents", "format", fmt, "a format of PROV", f"Use one of {', '.join(FORMATS)}.")
-    if fmt == "provn":
-        return (document.get_provn() + "\n").encode()
-    buffer = io.StringIO() if fmt == "json" else io.BytesIO()
-    document.serialize(buffer, format=fmt, **({"indent": 1} if fmt == "json" else {}))
-    content = buffer.getvalue()
-    return content.encode() if isinstance(content, str) else content
+def format_of(path: Path) -> str:
+    """Return the format of a document in words of the package `prov`; empty if it is none."""
+    start, suffix = sniff(path), path.suffix.lower()
+    text = start.lstrip()
+    if suffix == ".provn" or text.startswith(b"document"):
+        return "provn"
+    if text.startswith(b"{") and (b"prov-jsonld" in start or b"openprovenance.org/prov-jsonld" in start):
+        return "jsonld"
+    if text.startswith(b"{") and _has_json_keys(path):
+        return "json"
+    if text.startswith(b"<") and b"<rdf:RDF" not in start and PROV in start:
+        return "xml"
+    return "rdf" if suffix in RDF_FORMATS and PROV in start else ""
 
 
-class _Converter:
-    """One conversion."""
+def _has_json_keys(path: Path) -> bool:
+    try:
+        value = json.loads(read_text(path))
+    except (ValueError, RecursionError, FileFormatError):
+        return False
+    return isinstance(value, dict) and any(isinstance(value.get(key), dict) for key in JSON_KEYS)
 
-    def __init__(self, triples: Iterable[ox.Triple]) -> None:
-        try:
-            from prov import model
-        except ImportError:
-            raise MissingDependency("prov", "prov") from None
-        self.model = model
-        self.result = model.ProvDocument()
-        self.nodes: dict[str, Properties] = {}
-        for triple in triples:
-            if isinstance(triple.subject, ox.NamedNode):
-                properties = self.nodes.setdefault(triple.subject.value, {})
-                properties.setdefault(triple.predicate.value, []).append(triple.object)
-        spaces = {**PREFIXES, "run": RUNS, "node": NODES}
-        own = {prefix: space for prefix, space in spaces.items() if prefix not in ("prov", "xsd")}
-        self.spaces = {space: self.result.add_namespace(prefix, space) for prefix, space in own.items()}
-        self.spaces |= {PROV: model.PROV, XSD: model.XSD}
-        self.ordered = sorted(self.spaces, key=len, reverse=True)
 
-    def document(self) -> ProvDocument:
-        for iri, properties in self.nodes.items():
-            self._add_element(iri, properties)
-        for iri, properties in self.nodes.items():
-            self._add_relations(iri, properties)
-        return self.result
+def read_document(path: Path) -> Any:
+    """Return a document of the package `prov`. Raises FileFormatError, and MissingDependency without the package."""
+    try:
+        from prov.model import ProvDocument
+    except ImportError as error:
+        raise MissingDependency("prov", "pip install 'provml[prov]'") from error
+    fmt = format_of(path)
+    if not fmt:
+        raise FileFormatError("it is no PROV document", "Pass PROV-N, PROV-JSON, PROV-XML or RDF.", file=str(path))
+    text = read_text(path)
+    if fmt == "json" and not check_depth(parse_json(text, path)):
+        raise FileFormatError("its values are nested too deep", "Check the file.", file=str(path))
+    if fmt == "xml" and ("<!DOCTYPE" in text or "<!ENTITY" in text):
+        raise FileFormatError("it defines entities of XML", "Remove the DOCTYPE.", file=str(path))
+    arguments = {"rdf_format": RDF_FORMATS[path.suffix.lower()]} if fmt == "rdf" else {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of rdflib, about what `prov` calls
+            return ProvDocument.deserialize(content=text, format=fmt, **arguments)
+    except Exception as error:  # the parsers raise errors of several libraries
+        first = (str(error) or type(error).__name__).splitlines()[0][:200]
+        raise FileFormatError(f"it cannot be parsed ({first})", "Check the document.", file=str(path)) from error
 
-    # ---- names and values
 
-    def name(self, iri: str) -> QualifiedName:
-        """Return an IRI as a qualified name; its namespace is declared."""
-        space = next((space for space in self.ordered if iri.startswith(space) and len(iri) > len(space)), "")
-        if not space:
-            cut = max(iri.rfind(sign) for sign in "/#:") + 1
-            space = iri[:cut] if 0 < cut < len(iri) else iri
-            if space not in self.spaces:
-                self.spaces[space] = self.result.add_namespace(f"ns{len(self.spaces)}", space)
-        return self.model.QualifiedName(self.spaces[space], iri[len(space) :])
+def _to_run(document: Any, path: Path, options: ImportOptions) -> GraphRun:
+    digest = sha256_of(path)
+    source = SourceInfo("prov", path, "", "", digest)
+    run = GraphRun(run_id("prov", digest, name=path.stem), path.stem, source, options.model)
+    flat = document.flattened() if document.has_bundles() else document
+    if document.has_bundles():
+        count = len(list(document.bundles))
+        run.losses.count(OTHERS, count)
+        run.losses.leave_out(OTHERS, "bundles", "their records are in the run, their borders are not", count)
+    agents: dict[str, str] = {}
+    relations: Counter[str] = Counter()
+    for record in flat.unified().get_records():
+        _add_record(run, record, agents, relations)
+    for name, count in relations.items():
+        count_unused(run.losses, name, count)
+    for activity in run.activities.values():
+        activity.person = agents.get(activity.person, activity.person)
+    return run
 
-    def _attribute(self, term: Any) -> Any:
-        """Return an object as the value of an attribute."""
-        if isinstance(term, ox.NamedNode):
-            return self.name(term.value)
-        if term.language:
-            return self.model.Literal(term.value, langtag=term.language)
-        datatype = term.datatype.value
-        return term.value if datatype == f"{XSD}string" else self.model.Literal(term.value, self.name(datatype))
 
-    def _time(self, properties: Properties, name: str) -> datetime | None:
-        values = [python_value(term) for term in properties.get(f"{PROV}{name}", ())]
-        return next((value for value in values if isinstance(value, datetime)), None)
+def _add_record(run: GraphRun, record: Any, agents: dict[str, str], relations: Counter[str]) -> None:
+    kind = record.get_type().localpart
+    if kind == "Activity":
+        _add_activity(run, record)
+    elif kind == "Entity":
+        _add_entity(run, record)
+    elif kind in ("Agent", "Person", "SoftwareAgent", "Organization"):
+        agents[record.identifier.uri] = _label(record)
+        run.losses.count(OTHERS)
+        run.losses.preserve(OTHERS)
+    else:
+        _add_relation(run, record, kind, relations)
 
-    # ---- elements
 
-    def _add_element(self, iri: str, properties: Properties) -> None:
-        types = [term.value for term in properties.get(TYPE, ()) if isinstance(term, ox.NamedNode)]
-        kind = next((kind for cls, kind in ELEMENTS.items() if cls in types), None)
-        if kind is None:
-            return
-        attributes = [(self.model.PROV["type"], self.name(cls)) for cls in types if cls not in ELEMENTS]
-        attributes += self._attributes(properties)
-        if kind == "activity":
-            times = self._time(properties, "startedAtTime"), self._time(properties, "endedAtTime")
-            self.result.activity(self.name(iri), *times, attributes)
-        else:
-            getattr(self.result, kind)(self.name(iri), attributes)
+def _add_activity(run: GraphRun, record: Any) -> None:
+    activity = _activity(run, record.identifier)
+    activity.name = _label(record)
+    start, end = record.get_startTime(), record.get_endTime()
+    activity.started = _time(start) if start is not None else activity.started
+    activity.ended = _time(end) if end is not None else activity.ended
+    for name, value in _attributes(record).items():
+        if name.rpartition(".")[2] == "status" and str(value) in STATUSES:
+            activity.status = str(value)
+        run.losses.count(PARAMETERS)
+        run.losses.preserve(PARAMETERS)
+        activity.values[name] = value
+    run.losses.count(ACTIVITIES)
 
-    def _attributes(self, properties: Properties) -> Iterator[tuple[QualifiedName, Any]]:
-        """Yield what is said about a node besides its types, times and relations."""
-        for key, terms in properties.items():
-            if key == TYPE or (key.startswith(PROV) and key != VALUE):
-                continue
-            name = self.model.PROV["label"] if key == LABEL else self.name(key)
-            for term in terms:
-                if isinstance(term, (ox.NamedNode, ox.Literal)):
-                    yield name, self._attribute(term)
 
-    # ---- relations
+def _add_entity(run: GraphRun, record: Any) -> None:
+    values = _attributes(record)
+    entity = run.entities.setdefault(record.identifier.uri, GraphEntity(record.identifier.uri, ""))
+    entity.name = _label(record)
+    types = " ".join(str(item) for item in record.get_asserted_types())
+    entity.is_model = is_model_name(entity.name, types)
+    entity.values |= values
+    entity.path = str(values.get("path") or values.get("location") or "")
+    digest = str(values.get("sha256") or "")
+    entity.sha256 = digest if len(digest) == 64 else ""
+    run.losses.count(DATASETS)
 
-    def _add_relations(self, iri: str, properties: Properties) -> None:
-        stated: set[str] = set()
-        for relation, qualified in RELATIONS.items():
-            details = self._details(properties, qualified)
-            for term in properties.get(f"{PROV}{relation}", ()):
-                if not isinstance(term, ox.NamedNode):
-                    continue
-                if relation == "wasInfluencedBy" and term.value in stated:
-                    continue  # implied by another relation
-                stated.add(term.value)
-                self._add_relation(relation, iri, term.value, details.get(term.value))
 
-    def _details(self, properties: Properties, qualified: str) -> dict[str, Properties]:
-        """Return the qualified forms of a relation by what they lead to."""
-        details: dict[str, Properties] = {}
-        for term in properties.get(f"{PROV}qualified{qualified}", ()) if qualified else ():
-            node = self.nodes.get(getattr(term, "value", ""), {})
-            for key in INFLUENCERS:
-                for target in node.get(key, ()):
-                    details.setdefault(target.value, node)
-        return details
+def _add_relation(run: GraphRun, record: Any, kind: str, relations: Counter[str]) -> None:
+    ends = [value for _, value in record.formal_attributes if value is not None]
+    names = {name.localpart: value for name, value in record.formal_attributes if value is not None}
+    activity, entity = names.get("activity"), names.get("entity")
+    if kind == "Usage" and activity is not None and entity is not None:
+        roles = [str(getattr(value, "localpart", value)) for value in record.get_attribute("prov:role")]
+        _activity(run, activity).used.append((entity.uri, roles[0] if roles else ""))
+    elif kind == "Generation" and activity is not None and entity is not None:
+        _activity(run, activity).generated.append(entity.uri)
+    elif kind == "Association" and activity is not None and names.get("agent") is not None:
+        _activity(run, activity).person = names["agent"].uri
+    elif kind == "Communication" and names.get("informed") is not None and names.get("informant") is not None:
+        _activity(run, names["informed"]).informed_by = names["informant"].uri
+    else:
+        relations[kind] += bool(ends) or 1
+        return
+    run.losses.count(RELATIONS)
+    run.losses.preserve(RELATIONS)
 
-    def _add_relation(self, relation: str, subject: str, target: str, details: Properties | None) -> None:
-        options: dict[str, Any] = {}
-        if details is not None:
-            roles = [(self.model.PROV["role"], self._attribute(role)) for role in details.get(f"{PROV}hadRole", ())]
-            options["other_attributes"] = [*roles, *self._attributes(details)]
-            if relation in TIMED:
-                options["time"] = self._time(details, "atTime")
-        getattr(self.result, relation)(self.name(subject), self.name(target), **options)
+
+def _activity(run: GraphRun, identifier: Any) -> GraphActivity:
+    key = identifier.uri
+    if key not in run.activities:
+        run.activities[key] = GraphActivity(key, identifier.localpart)
+    return run.activities[key]
+
+
+def _label(record: Any) -> str:
+    labels = sorted(str(getattr(label, "value", label)) for label in record.get_attribute("prov:label"))
+    return labels[0] if labels else str(record.identifier.localpart or record.identifier)
+
+
+def _attributes(record: Any) -> dict[str, Any]:
+    """Return the attributes of a record by their names; several values of a name are a list."""
+    values: dict[str, list[Any]] = {}
+    for name, value in record.extra_attributes:
+        if name.localpart in ("label", "type") and name.namespace.uri == "http://www.w3.org/ns/prov#":
+            continue
+        values.setdefault(name.localpart, []).append(_plain(value))
+    return {name: items[0] if len(items) == 1 else items for name, items in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(getattr(value, "value", getattr(value, "uri", value)))
+
+
+def _time(moment: datetime) -> float:
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()

@@ -13,8 +13,8 @@ from starlette.responses import Response
 from provml.drawing.graph import Graph, Node
 from provml.drawing.lineage import Lineage
 from provml.drawing.records import LineageRecords
-from provml.exchange.prov_documents import FORMATS as PROV_FORMATS
-from provml.exchange.prov_documents import prov_document, write_document
+from provml.exchange.prov_export import FORMATS as PROV_FORMATS
+from provml.exchange.prov_export import prov_document, write_document
 from provml.model.values import IRI
 from provml.rdf.namespaces import PREFIXES, PROV
 from provml.store import name_lookup

@@ -12,7 +12,7 @@ from web.viewer.homes import record_flowers, record_hostile
 
 import provml
 from provml.errors import WrongValue
-from provml.exchange.prov_documents import prov_document, write_document
+from provml.exchange.prov_export import prov_document, write_document
 
 RUN = "https://w3id.org/provml/run/tuesday"
 
