@@ -21,9 +21,10 @@ wall time (medians). The control is a recorder that only reads the loss, as many
 does not. The cost of recording for those trainings is in the column `over control`. The limit writes four numbers per
 batch to a mapped file in a few lines of Python. `provml, captured` is the capture for PyTorch with all that it does (it
 looks for adaptations at every step), `provml, shipped` the same with a service in another process as its home, and
-`provml, by hand` calls the recording API. Contenders that are not installed are listed and skipped. The column
-`kill -9` follows from the design of each contender: `keeps` if it writes through (sqlite, flushed files, a mapped
-journal), empty if it writes in portions or at the end. Nothing is asserted.
+`provml, by hand` calls the recording API. `provml, autolog` observes the loop without a call in it; autolog of MLflow
+is on in the same way, but records nothing of a plain loop. Contenders that are not installed are listed and skipped.
+The column `kill -9` follows from the design of each contender: `keeps` if it writes through (sqlite, flushed files, a
+mapped journal), empty if it writes in portions or at the end. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -119,6 +120,46 @@ def shipped(folder: Path, training: dict[str, Any]) -> Iterator[Instrument]:
 
 
 @contextmanager
+def autologged(folder: Path, training: dict[str, Any]) -> Iterator[Instrument]:
+    """Use autolog of provml: everything that it wraps is restored for the batches without the recorder."""
+    from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
+
+    import provml
+    from provml.capture.autolog import current
+    from provml.capture.autolog._patches import MISSING
+
+    provml.autolog(home=folder, strict=True, name="digits", frameworks=["torch"])
+    patches = list(current().patches["torch"])  # type: ignore[union-attr]
+    hooks = [(owner, dict(owner)) for owner in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)]
+
+    def switch(is_on: bool) -> None:
+        for owner, registered in hooks:
+            owner.update(registered) if is_on else owner.clear()
+        for owner, name, original, replacement in patches:
+            if is_on or original is not MISSING:
+                setattr(owner, name, replacement if is_on else original)
+            elif name in vars(owner):
+                delattr(owner, name)
+
+    training["switch"] = switch
+    yield plain
+    switch(True)
+    provml.autolog(False)
+
+
+@contextmanager
+def mlflow_autologged(folder: Path, training: dict[str, Any]) -> Iterator[Instrument]:
+    """Use autolog of MLflow, which records nothing of a plain loop."""
+    import mlflow
+
+    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    mlflow.pytorch.autolog()
+    with mlflow.start_run():
+        yield plain
+    mlflow.pytorch.autolog(disable=True)
+
+
+@contextmanager
 def tensorboard(folder: Path) -> Iterator[recorders.RecordBatch]:
     from torch.utils.tensorboard import SummaryWriter
 
@@ -155,6 +196,8 @@ CONTENDERS: dict[str, tuple[str, bool, Callable[..., Any]]] = {
     "bare numbers, mapped (limit)": ("", True, calling(bare)),
     "provml, captured": ("", True, captured),
     "provml, by hand": ("", True, calling(recorders.with_provml("map"))),
+    "provml, autolog": ("", False, autologged),
+    "MLflow, autolog (nothing)": ("mlflow", False, mlflow_autologged),
     "provml, shipped": ("starlette", True, shipped),
     "json, flushed": ("", True, calling(recorders.with_json(True))),
     "MLflow, sqlite, synchronous": ("mlflow", True, calling(recorders.with_mlflow(True))),
@@ -227,10 +270,11 @@ def run_training(contender: str, epochs: int, size: int) -> Training:
         return step
 
     result = Training([], [], 0.0)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        start(Path(folder), {"network": network, "optimizer": recorded_optimizer}) as instrument,
-    ):
+    if "autolog" in contender:  # it recognizes epochs by the loader, which both sides then use
+        loader = torch.utils.data.DataLoader(loader, batch_size=None)
+    training: dict[str, Any] = {"network": network, "optimizer": recorded_optimizer}
+    with tempfile.TemporaryDirectory() as folder, start(Path(folder), training) as instrument:
+        switch = training.get("switch", record_nothing)
         for number in range(epochs + 1):
             recorded_clock, plain_clock = Clock(), Clock()
             both = [
@@ -240,11 +284,13 @@ def run_training(contender: str, epochs: int, size: int) -> Training:
             has_more = True
             while has_more:
                 for clock, step in both:
+                    switch(clock is recorded_clock)
                     has_more = clock.time(step)
                 both.reverse()
             if number:  # the first pair warms the caches
                 result.recorded.append(recorded_clock)
                 result.plain.append(plain_clock)
+        switch(True)
         process, thread = time.process_time(), time.thread_time()
         for _ in range(epochs):
             step = make_step(instrument, recorded_optimizer)

@@ -159,8 +159,18 @@ def _wrap_loaders(torch: Any, observer: Observer, patches: Patches) -> None:
     patches.wrap(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", make_next)
 
 
+def _compiler_check(torch: Any) -> Callable[[], bool]:
+    """Return a function that tells whether code is being compiled or runs between compiled graphs.
+
+    Only then does a wrapper have to be hidden from the compiler, which takes as long as the wrapper itself.
+    """
+    callback = getattr(getattr(torch._C._dynamo, "eval_frame", None), "get_eval_frame_callback", None)
+    return (lambda: callback() is not None) if callback is not None else (lambda: True)
+
+
 def _wrap_gradients(torch: Any, observer: Observer, patches: Patches) -> None:
     """Wrap the backward pass, `zero_grad`, and the scaling of losses."""
+    is_compiler_active = _compiler_check(torch)
 
     def make_backward(original: Callable[..., Any]) -> Callable[..., Any]:
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
@@ -175,7 +185,18 @@ def _wrap_gradients(torch: Any, observer: Observer, patches: Patches) -> None:
                 observer.session.guard(observer.after_backward, states)
             return result
 
-        return torch.compiler.disable(wraps(original)(backward))  # type: ignore[no-any-return]
+        wrapper = wraps(original)(backward)
+        disabled: list[Callable[..., Any]] = []
+
+        def chosen(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            if not is_compiler_active():
+                return wrapper(tensors, *args, **kwargs)
+            if not disabled:
+                disabled.append(torch.compiler.disable(wrapper))
+            return disabled[0](tensors, *args, **kwargs)
+
+        chosen._torchdynamo_disable = True  # type: ignore[attr-defined]  # the compiler calls it and does not look inside
+        return wraps(original)(chosen)
 
     def on_zero_grad(result: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         observer.on_zero_grad(optimizer)
@@ -202,7 +223,10 @@ def _wrap_losses(torch: Any, observer: Observer, patches: Patches) -> None:
             if is_compiling():
                 return value
             try:
-                if observer.is_observing() and type(value) is torch.Tensor and value.ndim == 0:
+                if value.requires_grad:
+                    if name not in observer.whole_losses and observer.is_observing():
+                        observer.on_training_loss(name, value)
+                elif observer.is_observing() and type(value) is torch.Tensor and value.ndim == 0:
                     first: Any = args[0] if args else kwargs.get("input")
                     rows = first.shape[0] if getattr(first, "ndim", 0) else 1
                     observer.on_functional(name, value, rows, _is_sum(args, kwargs))

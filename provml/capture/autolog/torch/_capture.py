@@ -15,6 +15,7 @@ from provml.capture._hyperparameters import MANUAL, Technique, is_same
 from provml.capture.autolog.torch._timeline import CALL, LOADER, Phase, Row, Timeline
 from provml.capture.base import CaptureBase
 from provml.capture.torch._optimizers import OptimizerTracker, unwrap_network
+from provml.capture.torch._schedulers import initial_settings
 from provml.journal.events import Batches
 from provml.journal.values import jsonable
 from provml.recording.data import Data
@@ -166,7 +167,9 @@ class Capture(CaptureBase):
             values |= _data.loader_settings(loader)
         schedulers = self.tracker.schedulers
         for number, scheduler in enumerate(schedulers, 1):
-            values["scheduler" if len(schedulers) == 1 else f"scheduler_{number}"] = type(scheduler).__name__
+            name = "scheduler" if len(schedulers) == 1 else f"scheduler_{number}"
+            values[name] = type(scheduler).__name__
+            values |= {f"{name}.{key}": value for key, value in initial_settings(scheduler).items()}
         if setup.scaler is not None:
             values |= {"amp.scale": setup.scaler.get_scale(), "amp.growth_factor": setup.scaler.get_growth_factor()}
         if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import threading
 import weakref
 from collections.abc import Iterable
+from threading import get_ident
 from typing import Any
 
 from provml.capture.autolog._session import Session
@@ -86,9 +86,10 @@ class Observer:
             if "torch.utils.data._utils.worker" in sys.modules and self.torch.utils.data.get_worker_info() is not None:
                 self.pid = os.getpid()
                 self._thread = -1  # a worker of a loader trains nothing
-        if self.session.is_busy:
+        session = self.session
+        if session._owners or not session.is_active:
             return False
-        return not self._thread or self._thread == threading.get_ident()
+        return not self._thread or self._thread == get_ident()
 
     @property
     def needs_calls(self) -> bool:
@@ -164,11 +165,18 @@ class Observer:
 
     # ---- losses
 
+    @property
+    def whole_losses(self) -> set[str]:
+        """Functions that are known to compute the whole loss of the training."""
+        return self._capture.whole_losses if self._capture is not None else set()
+
+    def on_training_loss(self, name: str, value: Any) -> None:
+        """Note the result of a loss function of PyTorch with gradients, which may be the whole loss or a part of it."""
+        self._functional = weakref.ref(value), name
+
     def on_functional(self, name: str, value: Any, rows: int, is_sum: bool) -> None:
-        """Note the result of a loss function of PyTorch."""
-        if value.requires_grad:
-            self._functional = weakref.ref(value), name
-        elif self._capture is not None or self._setup is not None:
+        """Note the result of a loss function of PyTorch without gradients."""
+        if self._capture is not None or self._setup is not None:
             phase = self._phase_of(now(), WITHOUT_GRADIENTS, None)
             phase.losses.append((name, value.detach().clone(), rows, is_sum))
             phase.ended = now()
@@ -212,7 +220,7 @@ class Observer:
         if any(issubclass(type(item), optimizer_type) for item in gc.get_objects()):
             return False  # it was made before autolog began, and adds up gradients
         called = [module for reference in self._called.values() if (module := reference()) is not None]
-        self._thread, self._is_by_hand, self._setup = threading.get_ident(), True, Setup()
+        self._thread, self._is_by_hand, self._setup = get_ident(), True, Setup()
         if called:
             self._setup.networks = [max(called, key=lambda module: sum(1 for _ in module.parameters()))]
         self._began, first, self._unassigned = now(), self._unassigned, []
@@ -240,8 +248,10 @@ class Observer:
             unscaled = self._scaled[1]()
             loss = unscaled if unscaled is not None else loss
         functional, self._functional = self._functional, None
-        if functional is not None and functional[0]() is loss and self._capture is not None:
-            self._capture.name_loss(functional[1])
+        capture = self._capture
+        is_new = functional is not None and capture is not None and functional[1] not in capture.whole_losses
+        if is_new and functional is not None and capture is not None and functional[0]() is loss:
+            capture.name_loss(functional[1])
         return loss.detach().clone()
 
     def _use_pass(self, source: Pass) -> None:
@@ -356,7 +366,8 @@ class Observer:
         run = self.session.run()
         if run is None:
             return False
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
+        self._serials.setdefault(optimizer, 0)  # made before autolog began
         called = [module for reference in self._called.values() if (module := reference()) is not None]
         network = find_network(optimizer, called, self.torch.nn.Module)
         mirror = self._mirrors.get(id(optimizer))
@@ -398,7 +409,7 @@ class Observer:
         """Return whether an optimizer takes turns with those of the open training.
 
         It does if it existed when the training began, and the training is still in its first epoch: in the same pass
-        over a loader, in the same call of the user's function, or within its first steps.
+        over a loader, or within its first steps.
         """
         row, capture, source = self._row, self._capture, self._training_pass
         if row is None or self._serials.get(optimizer, 0) > self._last_serial:
@@ -410,10 +421,7 @@ class Observer:
         if capture.epochs_done or (capture.epoch is not None and capture.epoch.index > 1):
             return False
         is_same_pass = source is not None and source.batches > 1 and row.source is source
-        if not is_same_pass:
-            self._calls.on_action()
-        rows = capture.row_total + len(capture.timeline.waiting)
-        return is_same_pass or row.call == self._calls.number or rows < MAX_FIRST_ROWS
+        return is_same_pass or capture.row_total + len(capture.timeline.waiting) < MAX_FIRST_ROWS
 
     def _is_captured(self, optimizer: Any) -> bool:
         """Return whether a capture of the user records an optimizer."""
