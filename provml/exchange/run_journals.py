@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from provml.exchange.base import SourceRun
-from provml.journal import events
+from provml.journal import events, segments
 from provml.journal.run_files import journals_of_run
 
 NEW, CHANGED, UNCHANGED = "new", "changed", "unchanged"
@@ -56,6 +56,7 @@ def write_run(home: Path, source: SourceRun) -> ImportedRun:
     notices that the earlier one is gone.
     """
     folder = home / "runs" / source.id
+    segments.restore(home, [source.id])
     counter, digest = _Counter(), hashlib.sha256()
     temporary = home / f"import-{uuid.uuid4().hex[:8]}.part"
     home.mkdir(parents=True, exist_ok=True)

@@ -484,6 +484,14 @@ class RemoteStore(Store):
         """Raise an error: runs are removed where they are, by the command line only."""
         raise _not_here(self.url, "remove")
 
+    def pack(self, limit: int | None = None) -> list[str]:
+        """Raise an error: a service packs its own home."""
+        raise _not_here(self.url, "pack")
+
+    def unpack(self, run_ids: Iterable[str | HasId] | None = None) -> list[str]:
+        """Raise an error: a service unpacks its own home."""
+        raise _not_here(self.url, "unpack")
+
     def backup(self, folder: Any) -> None:
         """Raise an error: a home is copied where it is."""
         raise _not_here(self.url, "backup")

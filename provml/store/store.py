@@ -20,9 +20,10 @@ from provml import rdf
 from provml.answers import Answer, RowStream
 from provml.catalog import Catalog, Query, user_folders
 from provml.errors import ArtifactNotFound, FileFormatError, IndexDamaged, WrongValue, plural
+from provml.journal import segments
 from provml.journal.annotations import Annotation, Kind, present_texts
 from provml.journal.capture_errors import add_up
-from provml.journal.run_files import HasId, require_home, resolve_run_id
+from provml.journal.run_files import HasId, require_home, resolve_run_id, run_folders
 from provml.model.thing import Thing
 from provml.model.values import IRI
 from provml.paths import atomic_write, default_home
@@ -106,8 +107,7 @@ class Store:
         return runs_html(runs[:MAX_HTML_RUNS], max(len(runs) - MAX_HTML_RUNS, 0))
 
     def _run_count(self) -> int:
-        folder = self.home / "runs"
-        return sum(path.is_dir() for path in folder.iterdir()) if folder.is_dir() else 0
+        return len(run_folders(self.home).union(segments.manifest(self.home)))
 
     def close(self) -> None:
         """Release the index, so that another process can write it, and end the open streams of this thread."""
@@ -634,6 +634,26 @@ class Store:
             if removal is not None:
                 apply_removal(self._index, removal, run_ids)
             self._index.expect_changes()
+
+    def pack(self, limit: int | None = None) -> list[str]:
+        """Move the journals of runs that have ended into segments, and return the ids of these runs.
+
+        Everything works as before; a home of many runs takes fewer files and less space. `unpack` is the inverse.
+        """
+        self.sync()
+        if self._index.is_private:
+            reason = "another process holds the index, or the folder is not writable"
+            raise FileFormatError(reason, "End that process, then pack.", file=str(self.home / "index"))
+        with self._lock:
+            return self._index.pack(limit)
+
+    def unpack(self, run_ids: Iterable[str | HasId] | None = None) -> list[str]:
+        """Write the journals of packed runs, by default all, back to files, and return the ids of these runs."""
+        self._check_open()
+        ids = segments.manifest(self.home) if run_ids is None else [self.run(run_id).id for run_id in run_ids]
+        unpacked = segments.restore(self.home, list(ids))
+        self._index.expect_changes()
+        return unpacked
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Copy everything but the index to a new folder, which is then a home of its own. Runs may be active."""
