@@ -25,8 +25,8 @@ SLOW = {  # reasoners, type checkers, linters, builds, the W3C suites, huge jour
 SYSTEM = {  # other processes, signals, sockets, time limits
     "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "browser", "child_runs",
     "clients", "crash", "demo", "endpoint", "live", "log", "maintenance", "openapi", "other_languages", "parse_file",
-    "processes", "query_guard", "query_process", "remote_store", "replay", "security", "segments", "serve", "server", "shipping",
-    "sparql", "status", "store", "terminal",
+    "processes", "query_guard", "query_process", "remote_store", "replay", "security", "segments", "serve", "server",
+    "shipping", "sparql", "status", "store", "terminal",
 }  # fmt: skip
 
 
