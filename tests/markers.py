@@ -18,15 +18,22 @@ FRAMEWORK = re.compile(
     re.MULTILINE,
 )
 FRAMEWORK_FILES = {"docs", "examples"}  # pages and scripts with code for frameworks
-SLOW = {  # reasoners, type checkers, linters, builds, the W3C suites, huge journals, searches of all objects
-    "bench", "browser", "hostile_journals", "lint", "loading", "loops", "owl", "published_queries", "shacl_w3c", "site",
-    "types", "typing", "wheel",
+SLOW = {  # reasoners, second engines, type checkers, linters, builds, the W3C suites, huge journals, rebuilt indexes
+    "bench", "browser", "class_hierarchy", "constraint_shapes", "damaged_index", "datatypes", "determinism",
+    "hostile_journals", "index_comparison", "lint", "loading", "loops", "mlflow", "owl", "published_queries",
+    "shacl_w3c", "site", "static_site", "stream", "types", "typing", "wheel",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
     "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "browser", "child_runs",
+<<<<<<< HEAD
     "clients", "crash", "demo", "endpoint", "live", "log", "maintenance", "openapi", "other_languages", "parse_file",
     "processes", "query_guard", "query_process", "remote_store", "replay", "security", "segments", "serve", "server",
     "shipping", "sparql", "status", "store", "terminal",
+=======
+    "clients", "crash", "demo", "endpoint", "journals", "live", "log", "maintenance", "openapi", "other_languages",
+    "parse_file", "processes", "query_guard", "query_process", "remote_store", "replay", "security", "serve", "server",
+    "shipping", "sparql", "status", "store", "terminal", "traps",
+>>>>>>> main
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 MAX_WORDS = 80
+pytestmark = pytest.mark.xdist_group("site")  # one site for all
 
 
 @pytest.fixture(scope="module")

@@ -53,10 +53,16 @@ def test_the_wheel_contains_ontologies_shapes_and_queries(wheel: Path):
     assert not any(name.startswith(("tests/", "docs/")) for name in names)
 
 
-def test_an_installed_wheel_finds_its_folders_and_compiles(wheel: Path, tmp_path: Path):
-    site = tmp_path / "site"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of packages with provml installed from the wheel."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), str(wheel)]
     subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+def test_an_installed_wheel_finds_its_folders_and_compiles(site: Path, tmp_path: Path):
     (tmp_path / "my.ttl").write_text(ONTOLOGY)
     environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{tmp_path}"}
     result = subprocess.run(
@@ -68,10 +74,7 @@ def test_an_installed_wheel_finds_its_folders_and_compiles(wheel: Path, tmp_path
     assert "https://w3id.org/provml#Model" in result.stdout
 
 
-def test_an_installed_wheel_does_not_compile_provml_itself(wheel: Path, tmp_path: Path):
-    site = tmp_path / "site"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
-    subprocess.run(command, check=True, capture_output=True)
+def test_an_installed_wheel_does_not_compile_provml_itself(site: Path, tmp_path: Path):
     environment = {**os.environ, "PYTHONPATH": str(site)}
     result = subprocess.run(
         [sys.executable, "-m", "provml.cli", "compile"],

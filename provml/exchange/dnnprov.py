@@ -24,6 +24,7 @@ from provml.exchange.base import ImportOptions, SkippedPart, SourceRun
 from provml.exchange.run_journals import write_run
 from provml.journal import events
 from provml.journal.location import Location
+from provml.recording.kinds import hyperparameter_of
 
 Cell = str | float | int | None
 Row = dict[str, Cell]
@@ -249,7 +250,7 @@ class TrainingRows:
         return self.tables.get(name, [])
 
     def check_epochs(self) -> str:
-        """Correct the numbers of epochs where the dump shows how, and return why the run cannot be imported, if so."""
+        """Note the numbers of epochs that cannot be, and return why the run cannot be imported, if so."""
         epochs = [row for row in self.rows("otrainingmodel") if 0 <= _to_float(row["epoch"]) < MAX_EPOCHS]
         missing = len(self.rows("otrainingmodel")) - len(epochs)
         if missing:
@@ -261,9 +262,9 @@ class TrainingRows:
             number = _to_float(row["epoch"])
             if number >= planned > last + 1:  # the number is damaged: a training has no more epochs than planned
                 note = f"the dump has an epoch {number:g} after {last:g}, of {planned:g} from 0 on;"
-                self.notes.append(f"{note} it was imported as epoch {last + 2:g} from 1 on.")
-                row["epoch"] = number = last + 1
-            last = number
+                self.notes.append(f"{note} the number cannot be right and was imported as it is.")
+            else:
+                last = number
         numbers = [_to_float(row["epoch"]) for row in epochs]
         if len(set(numbers)) == len(numbers):
             return ""
@@ -481,7 +482,7 @@ class RunEvents:
 
     def _training(self, data: str) -> Iterator[events.AnyEvent]:
         rows, location = self.rows, "training"
-        values = _settings(rows.settings)
+        values = {hyperparameter_of(name): value for name, value in _settings(rows.settings).items()}
         yield events.Begin(location, "training", rows.started, "training", using=[data], values=values)
         yield events.Used(location, data, "training")
         layers = [_layer(row) for row in rows.rows("ilayers")]

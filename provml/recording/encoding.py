@@ -62,8 +62,17 @@ def encode_measure(name: str, value: Any) -> events.Value:
     datatype = encoded[0] if isinstance(encoded, list) else ""
     if isinstance(encoded, str) or datatype == "string" or datatype.startswith("@"):  # @ marks a language
         problem = f"The measure {name!r} must be a number, not the text {reprlib.repr(str(value))}."
-        raise TypeError(f"{problem} Record text as a parameter.")
+        raise TypeError(f"{problem} {_advice_for_text(name, str(value))}")
     return encoded
+
+
+def _advice_for_text(name: str, text: str) -> str:
+    """Return what to do with a text in place of a measure: convert it if it is a number."""
+    try:
+        number = float(text)
+    except ValueError:
+        return "Record text as a parameter."
+    return f"Convert it: measured({name}=float(…)), here {number!r}."
 
 
 def encode_parameter(value: Any) -> events.Value:

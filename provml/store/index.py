@@ -65,8 +65,12 @@ class IndexLimits:
     """Runs that have ended after which they are moved to the table of sealed runs."""
     sealed_check_seconds: float = 1.0
     """Time between two looks at the folders of sealed runs."""
+    background_runs: int = 1000
+    """Runs from which an index of another version of provml is rebuilt in the background, and answers until then."""
 
 
+NEXT, COMPLETE = "next", "complete"
+"""The folder of an index that is being rebuilt in the background, and the file in it that says that it is complete."""
 REBUILDING = "it is rebuilt from the journals"
 INDEXING_AGAIN = "this process indexes the journals itself"
 
@@ -81,6 +85,7 @@ class Index:
         self.folder = folder
         self.limits = limits
         self.is_private = folder is None
+        self.is_outdated = False
         self.damage = ""
         """What was wrong with the index, or the snapshot, that this one replaces."""
         self.status_writer = RunStatusWriter(home)
@@ -122,7 +127,11 @@ class Index:
                 report_damage(home, error, REBUILDING)
                 index = cls._reset(home, folder, limits)
                 index.damage = damage_reason(error)
-            if not index._is_current():
+            if not index._is_current() and (folder / NEXT / COMPLETE).exists():
+                index.backend.close()
+                adopt_rebuilt(folder)
+                index = cls(home, folder, limits)
+            if not index._is_current() and not index._serves_outdated():
                 index.backend.close()
                 index = cls._reset(home, folder, limits)
         except BaseException:
@@ -165,6 +174,8 @@ class Index:
                     break
                 continue
             if index._is_current() and not index.is_stale():
+                return index
+            if index._serves_outdated():
                 return index
             index.close()
         index = cls._open_private(home, limits)
@@ -258,11 +269,7 @@ class Index:
         self.backend.close()
         index = Index._reset(self.home, self.folder, self.limits)
         index.damage = damage_reason(damage) if damage is not None else ""
-        for finalizer in self._finalizers:
-            detached = finalizer.detach()
-            if detached is not None:
-                index._finalizers.append(weakref.finalize(index, detached[1]))
-        return index
+        return self._take_over(index)
 
     def fallback(self) -> Index | None:
         """Return another index if this one cannot be written to: a private one, finally one in memory."""
@@ -272,6 +279,34 @@ class Index:
         if self.is_private:
             return Index._open_private(self.home, self.limits, in_memory=True)
         return Index.open_copy(self.home, self.limits)
+
+    # ---- an index of another version
+
+    def _serves_outdated(self) -> bool:
+        """True if this index was made by another version of provml and answers while a new one is built.
+
+        A small index, and one whose checkpoint cannot be read, is rebuilt at once.
+        """
+        is_large = len(self.sealed) >= self.limits.background_runs
+        self.is_outdated = is_large and self.checkpoint.fingerprint != checkpoints.format_fingerprint()
+        return self.is_outdated
+
+    def adopt(self) -> Index | None:
+        """Return the index that was rebuilt in the background in place of this one; None if it is not complete."""
+        folder = self.folder
+        if folder is None or self.is_private or not (folder / NEXT / COMPLETE).exists():
+            return None
+        self.backend.close()
+        adopt_rebuilt(folder)
+        return self._take_over(Index(self.home, folder, self.limits))
+
+    def _take_over(self, index: Index) -> Index:
+        """Give the lock of this index to another one of the same folder."""
+        for finalizer in self._finalizers:
+            detached = finalizer.detach()
+            if detached is not None:
+                index._finalizers.append(weakref.finalize(index, detached[1]))
+        return index
 
     # ---- state
 
@@ -553,6 +588,23 @@ class Index:
         for path in old:
             shutil.rmtree(path, ignore_errors=True)
         self._events_since_snapshot = 0
+
+
+def adopt_rebuilt(folder: Path) -> None:
+    """Replace an index by the one in its folder `next`; the caller holds the lock, and no store is open.
+
+    The old checkpoint is removed first: a process that is killed in the middle leaves an index that is rebuilt.
+    """
+    (folder / "progress").unlink(missing_ok=True)
+    for path in folder.iterdir():
+        if path.name in ("store", "snapshot"):
+            shutil.rmtree(path)
+        elif path.name in (file_checksums.NAME, statements.NAME) or path.name.startswith(sealed_runs.PREFIX):
+            path.unlink()
+    names = [path.name for path in (folder / NEXT).iterdir() if path.name not in ("progress", COMPLETE)]
+    for name in [*names, "progress"]:
+        (folder / NEXT / name).rename(folder / name)
+    shutil.rmtree(folder / NEXT)
 
 
 def report_damage(home: Path, error: BaseException, action: str) -> None:

@@ -306,6 +306,11 @@ class RemoteStore(Store):
         return False
 
     @property
+    def is_outdated(self) -> bool:
+        """False: a service sees to its own index."""
+        return False
+
+    @property
     def index_folder(self) -> None:
         """None: the index is on another machine."""
         return None

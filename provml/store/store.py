@@ -28,7 +28,7 @@ from provml.model.thing import Thing
 from provml.model.values import IRI
 from provml.paths import atomic_write, default_home
 from provml.rdf.namespaces import ONTOLOGY
-from provml.store import imports, loaded_graphs, maintenance, query_terms, questions
+from provml.store import background_rebuild, imports, loaded_graphs, maintenance, query_terms, questions
 from provml.store.annotations import add_annotations, own_name
 from provml.store.artifacts import Artifact, ArtifactList, find_artifacts, list_artifacts
 from provml.store.backend import Backend, damage_reason, is_damaged
@@ -84,6 +84,7 @@ class Store:
         """Whether values of questions may be paths of files, whose content is then looked up; not in a service."""
         self._lock = threading.RLock()
         self._index = Index.open(self.home, limits)
+        self._has_warned = False
         self._catalog: Catalog | None = None
         self._streams: weakref.WeakSet[RowStream] = weakref.WeakSet()
 
@@ -162,6 +163,8 @@ class Store:
             return self._sync_index(on_progress)
 
     def _sync_index(self, on_progress: Callable[[int], None] | None) -> int:
+        if self._index.is_outdated and not self._adopt_rebuilt():
+            return 0
         if self._index.is_stale():  # journals were removed, and so have to be their triples
             for problem in find_resized(self.home, self._index.checkpoint):
                 message = "provml: %s %s. The index is rebuilt from it."
@@ -174,6 +177,29 @@ class Store:
             self._recreate_index()
             events = self._sync(on_progress)
         return events
+
+    @property
+    def is_outdated(self) -> bool:
+        """True if the index is of another version of provml: a new one is being built, and this one answers."""
+        return self._index.is_outdated
+
+    def _adopt_rebuilt(self) -> bool:
+        """Replace an outdated index by the new one if it is complete; start the process that builds it."""
+        index = self._index.adopt()
+        if index is not None:
+            self._index = index
+            return True
+        if not self._has_warned:
+            self._has_warned = True
+            pid = None if self._index.is_private else background_rebuild.start(self.home)
+            message = (
+                "provml: the index of %s is of another version of provml. A new one is built in the background%s; "
+                "until then answers are those of %s."
+            )
+            made = datetime.fromtimestamp(self._index.position[1], UTC).strftime("%Y-%m-%d %H:%M UTC")
+            process = f" (process {pid})" if pid is not None else ""
+            logging.getLogger("provml").warning(message, self.home, process, made)
+        return False
 
     def _check_open(self) -> None:
         self._index.backend.graph()

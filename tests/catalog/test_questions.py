@@ -17,6 +17,7 @@ from example_runs.asking import CATALOG, ExampleGraph, Row
 from example_runs.cases import ALEXNET, CASES, RUN, SEISMIC
 from example_runs.expected_values import ExpectedAnswers, as_text
 from example_runs.journal import JournalBuilder, sha256
+from examples_count import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -350,7 +351,7 @@ def cycles(draw: st.DrawFn) -> seismic.Seismic:
     return graph
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(graph=cycles())
 def test_answers_agree_with_plain_python_for_any_life_cycle(
     tmp_path_factory: pytest.TempPathFactory, graph: seismic.Seismic

@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from examples_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,7 +73,7 @@ def test_superclasses_that_the_parents_order_differently_have_one_order(compile_
     assert len(validate(z, vocab.folder / "shapes.ttl")) == 0
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers())
 def test_any_class_tree_can_be_compiled(seed: int):
     """One of ten such trees has a class whose superclasses Python cannot order by the orders of the parents."""

@@ -89,7 +89,7 @@ def test_q4_to_q6_return_the_most_accurate_runs(authors: Authors):
     assert [(row[0], row[1]) for row in top] == [(f"{runs[n]}/training", value) for value, n in accuracies()[:3]]
     for row, (_, number) in zip(top, accuracies(), strict=False):
         assert f"learning_rate={settings[number][4]}" in row[2]
-        assert f"optimizer_name={settings[number][3]}" in row[2]
+        assert f"optimizer={settings[number][3]}" in row[2]
         assert f"dropout={rows('ds_ilayers')[12 * number + 6][5]}" in row[2]
     changed = rows("ds_oadaptation")[best]
     adapted = world.rows("q6", "training", "epoch", "old", "new", "technique", model="alexnet")
@@ -286,8 +286,8 @@ def test_a_dump_with_pipes_and_without_times_of_trainings_is_read(tmp_path: Path
         if isinstance(event, events.Begin) and event.kind == "training"
     ]
     assert [(event.time, event.values) for event in trainings] == [
-        (100.5, {"optimizer_name": 'Adam | "W"', "learning_rate": 0.10000000149011612, "num_epochs": 2}),
-        (200.0, {"optimizer_name": "SGD", "learning_rate": 0.5, "num_epochs": 1}),
+        (100.5, {"optimizer": 'Adam | "W"', "learning_rate": 0.10000000149011612, "epochs": 2}),
+        (200.0, {"optimizer": "SGD", "learning_rate": 0.5, "epochs": 1}),
     ]
     measured = [
         [event.values for event in journal if isinstance(event, events.Measured)] for journal in (first, second)
@@ -354,7 +354,7 @@ def test_the_columns_of_keras_prov_are_read(tmp_path: Path):
         table("otestingmodel", "id @otest_timestamp otest_loss otest_accuracy", '1|"111.0"|0.6|0.7'),
     )
     [begin] = [event for event in events_of(run, events.Begin) if event.kind == "training"]
-    assert (begin.time, begin.values) == (100.0, {"learning_rate": 0.1, "num_epochs": 1})
+    assert (begin.time, begin.values) == (100.0, {"learning_rate": 0.1, "epochs": 1})
     measured = {event.location: event.values for event in events_of(run, events.Measured)}
     assert measured == {"training/1": {"loss": 0.5}, "evaluation": {"loss": 0.6, "accuracy": 0.7}}
     assert [event.location for event in events_of(run, events.Adapted)] == ["training/1"]
@@ -392,13 +392,13 @@ def test_the_tables_of_dlprov_are_read_and_other_tables_are_skipped(tmp_path: Pa
     assert [event.time for event in events_of(run, events.Done) if event.location == "training/1"] == [moment]
 
 
-def test_a_damaged_number_of_an_epoch_is_corrected_and_noted(tmp_path: Path):
+def test_a_damaged_number_of_an_epoch_is_kept_and_noted(tmp_path: Path):
     """The authors' own dump has such a row: 19912 for the last of 200 epochs."""
     [run] = read(tmp_path, SETTINGS, EPOCHS.replace("|0.25|1", "|0.25|112"))
     assert isinstance(run, SourceRun)
-    assert [event.index for event in events_of(run, events.Begin) if event.kind == "epoch"] == [1, 2]
+    assert [event.index for event in events_of(run, events.Begin) if event.kind == "epoch"] == [1, 113]
     assert run.notes == [
-        "the dump has an epoch 112 after 0, of 2 from 0 on; it was imported as epoch 2 from 1 on.",
+        "the dump has an epoch 112 after 0, of 2 from 0 on; the number cannot be right and was imported as it is.",
     ]
 
 

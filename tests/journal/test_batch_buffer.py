@@ -495,8 +495,10 @@ def test_an_interrupt_neither_duplicates_nor_loses_batches():
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
     places = [event.location for event in events_of(BatchEnd)]
     assert len(places) == len(set(places)) > 1000, done.stderr
-    for epoch in {place.rpartition("/")[0] for place in places}:
-        content = [int(place.rpartition("/")[2]) for place in places if place.startswith(f"{epoch}/")]
+    numbers: dict[str, list[int]] = {}
+    for epoch, _, number in (place.rpartition("/") for place in places):
+        numbers.setdefault(epoch, []).append(int(number))
+    for epoch, content in numbers.items():
         assert content == list(range(1, len(content) + 1)), epoch
 
 

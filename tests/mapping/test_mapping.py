@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from examples_count import examples
 from hypothesis import HealthCheck, given, settings
 from journal_events import read_events
 from run_strategies import SCENARIOS, graph, record_scenario, rows, to_ntriples
@@ -83,7 +84,7 @@ def same(value: float | None, expected: float | None) -> bool:
 
 
 @given(SCENARIOS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 def test_a_journal_gives_the_same_triples_in_one_pass_and_one_event_at_a_time(scenario: dict[str, Any]):
     with tempfile.TemporaryDirectory() as folder:
         (path,) = record_scenario(scenario, Path(folder)).glob("*.jsonl")
@@ -99,7 +100,7 @@ def test_a_journal_gives_the_same_triples_in_one_pass_and_one_event_at_a_time(sc
 
 
 @given(SCENARIOS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 def test_nothing_is_generated_twice_and_no_node_has_two_values(scenario: dict[str, Any]):
     with tempfile.TemporaryDirectory() as folder:
         (path,) = record_scenario(scenario, Path(folder)).glob("*.jsonl")
@@ -109,7 +110,7 @@ def test_nothing_is_generated_twice_and_no_node_has_two_values(scenario: dict[st
 
 
 @given(SCENARIOS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 def test_summaries_equal_aggregates_over_the_batches(scenario: dict[str, Any]):
     with tempfile.TemporaryDirectory() as folder:
         (path,) = record_scenario(scenario, Path(folder)).glob("*.jsonl")
@@ -124,7 +125,7 @@ def test_summaries_equal_aggregates_over_the_batches(scenario: dict[str, Any]):
 
 
 @given(SCENARIOS)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 def test_the_graph_conforms_to_the_ontology(scenario: dict[str, Any]):
     with tempfile.TemporaryDirectory() as folder:
         (path,) = record_scenario(scenario, Path(folder)).glob("*.jsonl")

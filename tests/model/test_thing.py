@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from examples_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import EX, KINDS, VOCABULARY, XSD, Sample, scalars, things
@@ -369,7 +370,7 @@ def test_replace_returns_a_new_checked_thing():
         first.replace(statu="FINISHED")
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(things())
 def test_a_copy_is_equal(thing: Thing):
     for copied in (copy.copy(thing), copy.deepcopy(thing), pickle.loads(pickle.dumps(thing)), thing.replace()):

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyoxigraph as ox
 import pytest
+from examples_count import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
@@ -50,7 +51,7 @@ def oxigraph_accepts(text: str) -> bool:
     return True
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(ALMOST_IRIS)
 @example("")
 @example("a:")
@@ -104,7 +105,7 @@ SUBTAGS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(st.lists(SUBTAGS, min_size=1, max_size=5).map("-".join))
 def test_a_language_is_valid_if_oxigraph_accepts_it(tag: str):
     try:
@@ -181,7 +182,7 @@ def check_round_trip(value: object) -> object:
     return expected
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(scalars | directed)
 def test_every_scalar_survives_a_round_trip(value: object):
     check_round_trip(value)
@@ -385,7 +386,7 @@ def test_instances_of_subclasses_are_stored_as_the_base_type():
         assert alike(check_round_trip(value), expected)
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.data())
 def test_numpy_numbers_and_text_are_stored_as_python_values(data: st.DataObject):
     kinds = (
@@ -408,7 +409,7 @@ def test_a_half_float_is_stored_as_the_double_that_prints_the_same():
         assert alike(value, plain(np.array(narrow)))
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(st.floats(width=32))
 def test_a_single_float_survives_a_round_trip(number: float):
     narrow = np.float32(number)
@@ -503,7 +504,7 @@ def canonical(node: ox.Literal) -> ox.Literal:
     return quad.object
 
 
-@settings(max_examples=800)
+@settings(max_examples=examples(800))
 @given(LEXICAL_FORMS, DATATYPES)
 def test_a_literal_is_parsed_as_in_oxigraph_or_stays_a_literal(written: str, datatype: str):
     node = ox.Literal(written, datatype=ox.NamedNode(XSD + datatype))

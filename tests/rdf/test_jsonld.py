@@ -6,6 +6,7 @@ import json
 
 import pyoxigraph as ox
 import pytest
+from examples_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import EX, things
@@ -17,7 +18,7 @@ from provml.rdf.jsonld import to_jsonld
 from provml.vocab import Activity, Entity
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(things(), max_size=3))
 def test_json_ld_has_the_same_triples(nodes: list[Thing]):
     store, parsed = ox.Store(), ox.Store()

@@ -14,6 +14,7 @@ from typing import Any
 import pyoxigraph as ox
 import pytest
 import rdflib
+from examples_count import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rdflib.namespace import OWL, RDF, RDFS, XSD
@@ -200,14 +201,14 @@ def rdflib_can_convert_zones(thing: Thing) -> bool:
     return all(1 < value.year < 9999 for value in values if isinstance(value, datetime))
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(st.lists(things().filter(rdflib_can_convert_zones), max_size=3))
 def test_the_triples_are_those_that_rdflib_builds(nodes: list[Thing]):
     parsed = rdflib.Graph().parse(data=rdf.ntriples(nodes), format="nt")
     assert comparable(parsed) == comparable(rdflib_graph(nodes))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(things(), max_size=3))
 def test_oxigraph_parses_the_n_triples_and_n_quads(nodes: list[Thing]):
     plain = list(ox.parse(rdf.ntriples(nodes), ox.RdfFormat.N_TRIPLES))
@@ -218,7 +219,7 @@ def test_oxigraph_parses_the_n_triples_and_n_quads(nodes: list[Thing]):
     assert rdf.ntriples(nodes).count(b"\n") == len(plain)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(things() | things([Sample]))
 def test_a_thing_is_equal_after_a_round_trip_through_a_store(thing: Thing):
     store = ox.Store()
@@ -531,7 +532,7 @@ def test_an_empty_field_implies_no_other_value():
     assert {ox.Quad(*triple) for triple in rdf.triples(thing)} == set(store)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(things())
 def test_a_valid_node_is_read_the_same_if_not_strict(thing: Thing):
     triples = list(rdf.triples(thing))

@@ -1387,6 +1387,10 @@ WRONG_ARGUMENTS = {
         lambda run: run.training().measured(loss="low"),
         "The measure 'loss' must be a number, not the text 'low'. Record text as a parameter.",
     ),
+    "a number as text": (
+        lambda run: run.training().measured(loss="0.5"),
+        "The measure 'loss' must be a number, not the text '0.5'. Convert it: measured(loss=float(…)), here 0.5.",
+    ),
     "several measures": (
         lambda run: run.training().measured(loss=[1, 2]),
         "The measure 'loss' must be a number, not a value of type list.",

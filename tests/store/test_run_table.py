@@ -45,7 +45,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def store(home: Path) -> Any:
     with Store(home) as store:
         yield store

@@ -186,3 +186,32 @@ def test_a_killed_packing_loses_nothing(home: Path, delay: float):
         store.pack()
         store.unpack()
     assert {key: digest for key, (digest, _) in digests(home).items()} == before
+
+
+# ---- a change of the mapping
+
+
+def test_a_large_index_of_another_version_answers_until_a_new_one_is_built(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    limits = IndexLimits(seal_runs=3, background_runs=3)
+    with Store(home, limits=limits) as store:
+        graph = triples(store)
+        store.pack()
+        store._index.checkpoint.fingerprint = "of another version"
+        store._index.save_checkpoint()
+    train(home, "r6")
+    with Store(home, limits=limits) as store:
+        assert store.is_outdated
+        assert triples(store) == graph
+        assert [info.id for info in store.runs()] == RUNS[::-1]
+        assert "answers are those of" in caplog.text
+        for _ in range(600):
+            if not store.is_outdated:
+                break
+            time.sleep(0.1)
+            store.sync()
+        assert [info.id for info in store.runs()] == ["r6", *RUNS[::-1]]
+        graph = triples(store)
+        store.rebuild()
+        assert triples(store) == graph

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyoxigraph as ox
 import pytest
+from examples_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,7 +91,7 @@ def test_the_hand_written_queries_are_accepted_by_the_engine(sparql: str):
 
 
 @given(data=st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_a_changed_query_is_accepted_wherever_the_engine_accepts_it(data: st.DataObject):
     short = [sparql for sparql in queries() if len(sparql) < 2000]
     sparql = data.draw(st.sampled_from(short))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
+from examples_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -153,10 +154,10 @@ def compare(facts: list[Fact]) -> None:
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_random_documents_are_checked_and_ordered_like_by_the_literal_recommendation(theme: str):
-    settings(max_examples=150)(given(THEMES[theme])(compare))()
+    settings(max_examples=examples(150))(given(THEMES[theme])(compare))()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(documents, st.randoms(use_true_random=False))
 def test_the_order_of_triples_and_the_names_of_blank_nodes_do_not_matter(facts: list[Fact], chance: random.Random):
     original = triples(facts)
@@ -170,7 +171,7 @@ def test_the_order_of_triples_and_the_names_of_blank_nodes_do_not_matter(facts: 
     assert check(original).valid == check(shuffled).valid
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(documents)
 def test_an_unrelated_part_does_not_change_the_verdict(facts: list[Fact]):
     others = turtle(":z1 a prov:Entity ; prov:wasGeneratedBy :z2 ; prov:wasDerivedFrom :z3 . :z2 prov:used :z3, [] .")
@@ -178,7 +179,7 @@ def test_an_unrelated_part_does_not_change_the_verdict(facts: list[Fact]):
     assert check([*triples(facts), *others]).violations == alone.violations
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(documents)
 def test_each_bundle_is_checked_like_a_document_of_its_own(facts: list[Fact]):
     bundles = [ox.NamedNode(EX + "b1"), ox.NamedNode(EX + "b2")]

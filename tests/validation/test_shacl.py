@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
+from examples_count import examples
 from hypothesis import given, settings
 
 from provml.errors import FileFormatError
@@ -63,7 +64,7 @@ def compare(folder: Path, data: str, shapes: str) -> int:
 # ---- agreement with pySHACL
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(cases())
 def test_random_shapes_give_the_results_of_pyshacl_on_random_graphs(case: tuple[str, str]):
     with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ from provml.compat.dfa_lib_python.set import Set
 from provml.compat.dfa_lib_python.set_type import SetType
 from provml.compat.dfa_lib_python.transformation import Transformation
 from provml.journal.events import LEARNING_KINDS
-from provml.recording.kinds import kind_of
+from provml.recording.kinds import hyperparameter_of, kind_of
 
 TYPES = {AttributeType.NUMERIC: "double", AttributeType.TEXT: "string"}
 EPOCH_NUMBERS = ("epoch", "epoch_id")
@@ -115,6 +115,8 @@ def _outputs(workflow: flow.Workflow, kind: str, data_set: Set) -> list[str]:
 
 def _parameter_name(column: Attribute, kind: str) -> str:
     name = column.name.lower()
+    if kind == "training":
+        return hyperparameter_of(name)
     return "filter_name" if kind == "filter" and name in ("filter_type", "filter") else name
 
 

@@ -224,7 +224,8 @@ class TrainingRecorder(LearningRecorder):
             self.layers.append(self.parse_layer(values))
             return
         self.flush_layers()
-        self.current_values |= values
+        row = row._replace(values={hyperparameter_of(name): value for name, value in values.items()})
+        self.current_values |= row.values
         self.has_data = self.has_data or bool(row.files)
         super().record_input(data_set, row)
 

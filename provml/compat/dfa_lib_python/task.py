@@ -16,6 +16,7 @@ from provml.compat.dfa_lib_python.file import File
 from provml.compat.dfa_lib_python.performance import TIME_FORMAT, Performance
 from provml.compat.dfa_lib_python.ProvenanceObject import ProvenanceObject, expect, specifications
 from provml.compat.dfa_lib_python.task_status import TaskStatus
+from provml.compat.dfa_lib_python.transformation import Transformation
 from provml.errors import MissingField, TagNotFound, WrongType
 
 T = TypeVar("T")
@@ -45,13 +46,17 @@ class Task(ProvenanceObject):
     ) -> None:
         flow = dataflow_tag if dataflow is None else dataflow
         rest = list(args)
+        self._errors: list[Exception] = []
+        """What was wrong before the task began, and is reported to its run."""
+        self._recorder: TaskRecorder | None = None
         if not transformation_tag:
+            flow = self._dataflow_of(flow, *(item for item in rest[:2] if isinstance(item, str)))
             exec_tag, transformation_tag, rest = _tags(flow, exec_tag, rest)
         elif rest and not exec_tag:
             exec_tag = str(rest.pop(0))
         super().__init__(transformation_tag)
-        self.dataflow = find_dataflow(flow, transformation_tag)
-        self.transformation = self.dataflow.transformation(transformation_tag)
+        self.dataflow = self._dataflow_of(flow, transformation_tag)
+        self.transformation = self._transformation_of(transformation_tag)
         options = dict(zip(NAMES, rest, strict=False)) | options
         for name in options:
             if name not in NAMES:
@@ -68,9 +73,32 @@ class Task(ProvenanceObject):
         self.dependencies: list[tuple[str, str]] = []
         self._pending: list[DataSet] = []
         self._recorded_counts = {"files": 0, "performances": 0}
-        self._recorder: TaskRecorder | None = None
         self._outer_error: BaseException | None = None
         self._depend(options.get("dependency"))
+
+    def _dataflow_of(self, flow: Any, *transformations: str) -> Dataflow:
+        """Return the dataflow; one that nobody declared is an error of the recording, not of the script."""
+        try:
+            return find_dataflow(flow, *transformations)
+        except TagNotFound as error:
+            self._report(error)
+            return Dataflow(str(flow))
+
+    def _transformation_of(self, tag: str) -> Transformation:
+        """Return a transformation; one that was not declared is reported, and its tasks are steps without rows."""
+        try:
+            return self.dataflow.transformation(tag)
+        except TagNotFound as error:
+            self._report(error)
+            self.dataflow.add_transformation(Transformation(tag))
+            return self.dataflow.transformation(tag)
+
+    def _report(self, error: Exception) -> None:
+        """Report an error to the run, which logs and counts it, when the task begins at the latest."""
+        if self._recorder is not None:
+            self._recorder.run._report_error(error)
+        else:
+            self._errors.append(error)
 
     def _depend(self, dependency: Any) -> None:
         if isinstance(dependency, Task):
@@ -87,7 +115,7 @@ class Task(ProvenanceObject):
     def add_dependency(self, dependency: Dependency) -> None:
         """Add the tasks that precede this one."""
         for tag, task_id in expect(self, "dependency", dependency, Dependency).pairs:
-            self.dataflow.transformation(tag)
+            self._transformation_of(tag)
             self.dependencies.append((tag, task_id))
 
     def set_datasets(self, datasets: list[DataSet]) -> None:
@@ -101,8 +129,10 @@ class Task(ProvenanceObject):
         if not any(item._tag == dataset._tag for item in self.transformation.set_objects):
             tags = tuple(dict.fromkeys(item.tag for item in self.transformation.set_objects))
             advice = f"Correct the tag, or add the set with add_set(Set({dataset.tag!r}, …))."
-            raise TagNotFound("set", dataset.tag, f"The transformation {self.transformation.tag!r}", tags, advice)
-        self._pending.append(dataset)
+            owner = f"The transformation {self.transformation.tag!r}"
+            self._report(TagNotFound("set", dataset.tag, owner, tags, advice))
+        else:
+            self._pending.append(dataset)
 
     def add_file(self, file: File) -> None:
         """Add a file. A file added before the task begins is an input, a later one is an output."""
@@ -125,13 +155,15 @@ class Task(ProvenanceObject):
         if self._recorder is None:
             self._outer_error = sys.exc_info()[1]
             self.start_time = f"{datetime.now():{TIME_FORMAT}}"
-            self.transformation = self.dataflow.transformation(
-                self.tag
-            )  # programs and extractors may have been tagged since
+            # programs and extractors may have been tagged since
+            self.transformation = self.dataflow.transformation(self.tag)
             key = self._tag, self._id
             execution = execution_of(self.dataflow, self._exec, key, self._sub_id)
             self._recorder = create_recorder(execution, self.transformation, self.dependencies)
             execution.tasks.setdefault(key, {})[self._sub_id] = self._recorder
+            errors, self._errors = self._errors, []
+            for error in errors:
+                self._report(error)
             name = f"{self.transformation.tag} {self._id}" + (f".{self._sub_id}" if self._sub_id else "")
             self._recorder.record_execution(name=name, directory=self._workspace, resource=self._resource)
             for file in self._unrecorded("files", self._files):
