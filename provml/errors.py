@@ -125,10 +125,10 @@ class ServiceError(ProvmlError, ConnectionError):
 
 
 class ServiceUnreachable(ServiceError):
-    """A service that does not answer."""
+    """A service, or a SPARQL endpoint, that does not answer."""
 
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(url, reason, "Check the URL, and that `provml serve` is running there.")
+    def __init__(self, url: str, reason: str, advice: str = "") -> None:
+        super().__init__(url, reason, advice or "Check the URL, and that `provml serve` is running there.")
 
 
 class NodeNotFound(ProvmlError, LookupError):

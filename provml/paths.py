@@ -12,6 +12,8 @@ from typing import IO
 PACKAGE = Path(__file__).resolve().parent
 DEFAULT_NAME = ".provml"
 """Name of a home, in the working directory, unless another one is chosen."""
+SPARQL_SCHEMES = ("sparql+http://", "sparql+https://")
+"""How the URL of a SPARQL endpoint begins."""
 MISSING_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP, errno.EINVAL)
 """Error numbers of `stat` for a path that does not exist."""
 
@@ -55,6 +57,16 @@ def service_url(home: object = None) -> str:
     """Return the URL of the service that a home, by default $PROVML_HOME, stands for; empty if it is a directory."""
     home = home or os.environ.get("PROVML_HOME", "")
     return home if isinstance(home, str) and is_url(home) else ""
+
+
+def endpoint_url(home: object) -> str:
+    """Return the URL of the SPARQL endpoint that a home stands for; empty if it is none."""
+    return home if isinstance(home, str) and home.lower().startswith(SPARQL_SCHEMES) else ""
+
+
+def store_location(home: Path | str | None) -> Path | str | None:
+    """Return where to read: a home, or $PROVML_STORE if none is passed."""
+    return home or os.environ.get("PROVML_STORE") or None
 
 
 def absolute(home: Path) -> Path:

@@ -16,6 +16,7 @@ validate     validate
 pictures     plot, lineage, report
 importing    import
 shipping     ship
+syncing      sync
 mcp          mcp
 compile      compile, ontology
 serve        serve
@@ -49,6 +50,7 @@ from provml.cli import (
     runs,
     serve,
     shipping,
+    syncing,
     ui,
     validate,
 )
@@ -75,6 +77,7 @@ for module in (
     importing,
     serve,
     shipping,
+    syncing,
     ui,
     maintenance,
     compile_command,

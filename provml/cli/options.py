@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from provml.cli.terminal import echo_message, terminal_width
 from provml.errors import IndexDamaged, MissingDependency, ServiceError, plural
-from provml.paths import default_home, is_url, service_url
+from provml.paths import default_home, endpoint_url, is_url, service_url, store_location
 
 if TYPE_CHECKING:
     from provml.answers import Answer
@@ -50,17 +50,18 @@ def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 class HomeType(click.Path):
-    """A directory as a `Path`, or the URL of a service as text."""
+    """A directory as a `Path`, or the URL of a service or a SPARQL endpoint as text."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Convert a value of the command line."""
-        return value if is_url(value) else super().convert(value, param, ctx)
+        return value if is_url(value) or endpoint_url(value) else super().convert(value, param, ctx)
 
 
 def home_option(command: Command) -> Command:
-    """Add the option `--home`."""
-    text = "Directory of runs, or URL of a service.  [default: $PROVML_HOME or ./.provml]"
-    return click.option("--home", type=HomeType(path_type=Path), metavar="DIRECTORY|URL", help=text)(command)
+    """Add the option `--home`, also known as `--store`; its value is a URL as text or a path."""
+    text = "Directory of runs, URL of a service, or sparql+URL of an endpoint.  [default: $PROVML_HOME or ./.provml]"
+    kind = HomeType(path_type=Path)
+    return click.option("--home", "--store", "home", type=kind, metavar="DIRECTORY|URL", help=text)(command)
 
 
 def format_option(command: Command) -> Command:
@@ -71,13 +72,15 @@ def format_option(command: Command) -> Command:
     )
 
 
-def require_home(home: Path | None) -> Path:
+def require_home(home: Path | str | None) -> Path:
     """Return the home to read, or raise HomeNotFound: reading never creates a home."""
     from provml.journal import run_files
 
+    if url := endpoint_url(home or ""):
+        raise ServiceError(url, "this command reads files", "Run it where the journals are, with their directory.")
     if url := service_url(home):
         raise ServiceError(url, "this command reads files", "Run it on the machine of the service, with its directory.")
-    return run_files.require_home(home or default_home())
+    return run_files.require_home(Path(home) if home else default_home())
 
 
 def require_modules(extra: str, *names: str) -> None:
@@ -105,12 +108,16 @@ def open_run_folder(home: Path | None, run: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def open_store(home: Path | None) -> Iterator[Store]:
-    """Open the store of a home and index new events, with a progress bar on a terminal if there are many."""
+def open_store(home: Path | str | None) -> Iterator[Store]:
+    """Open the store of a home and index new events, with a progress bar on a terminal if there are many.
+
+    Without a home, $PROVML_STORE counts before $PROVML_HOME.
+    """
     from provml.store import Store
     from provml.store import open_store as open_any
 
-    if url := service_url(home):
+    home = store_location(home)
+    if url := endpoint_url(home) or service_url(home):
         with open_any(url) as store:
             yield store
         return

@@ -286,9 +286,11 @@ class BatchBuffer:
 
     def flush_ended(self) -> None:
         """Write the batches that have ended as one event."""
-        first, last, journal_end = self._flush_pos, self._row, self._journal.end
+        journal_end = self._journal.end
+        first = self._flush_pos  # from here on no call until the flag is set: a signal handler may come here as well
+        last = self._flush_pos = self._row
+        self._flushing = True
         try:
-            self._flush_pos, self._flushing = last, True  # at once, because a signal handler may come here as well
             self._set_clock()
             if first < last:
                 rows, total = self._view[first:last].tolist(), self._flushed_rows + (last - HEADER) // self._width
@@ -306,20 +308,23 @@ class BatchBuffer:
 
     def _flush_open(self) -> None:
         """Write the measures of the open batch, after all ended batches have been written."""
-        row = self._row
-        if self.current is None or row > self.last_row:
+        if self.current is None or self._row > self.last_row:
             return
-        numbers = self._view[row : row + self._width].tolist()
-        if numbers[SET_MASK]:
-            self._flushing, journal_end = True, self._journal.end
+        journal_end, row = self._journal.end, self._row
+        self._flushing = True  # before the row is read, or a signal handler would write it as well
+        try:
+            numbers = self._view[row : row + self._width].tolist()
+            if not numbers[SET_MASK]:
+                return
+            event = _measured_event(self.current._location, [*self.names], numbers)
             try:
-                event = _measured_event(self.current._location, [*self.names], numbers)
                 self._emit(event)
                 self._add_totals({name: [value] for name, value in event.values.items()})
             finally:
-                self._flushing = False
                 if self._journal.end != journal_end:
                     self._view[row + SET_MASK] = self._set_mask = 0
+        finally:
+            self._flushing = False
 
     def _add_totals(self, values: Mapping[str, Sequence[Value | None]]) -> None:
         """Add written measures to the totals of the owner."""

@@ -205,7 +205,8 @@ class Stage(Step):
         ago: float = 0.0,
     ) -> None:
         self._indices: set[int] = set()
-        self._open: dict[Epoch, None] = {}
+        self._open: dict[str, Epoch] = {}
+        """Open epochs by their location, since epochs compare as their numbers."""
         self._loops: dict[Loop, Epoch] = {}  # with the epoch that each loop works on
         self._left_time = 0.0
         self._planned_epochs = 0
@@ -232,7 +233,7 @@ class Stage(Step):
                 error, ended = exit_error, self._left_time
             if self._validation_stage is not None:
                 self._validation_stage.done(error=error)
-            for epoch in reversed(list(self._open)):
+            for epoch in reversed(list(self._open.values())):
                 epoch.done(error=error)
             self._emit_pending_adaptations(location=self._location)
             if error is not None:
@@ -411,7 +412,7 @@ class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
         self._ended = 0.0
         self._began = run._ticks() - ago
         if not run.disabled:
-            stage._open[self] = None
+            stage._open[self._location] = self
             run._emit(Begin(self._location, kind, run._time() - ago, index=index, parent=during))
 
     def __repr__(self) -> str:
@@ -436,7 +437,7 @@ class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
         if self._closed or self._pid != os.getpid():
             return
         self._closed = True
-        self.stage._open.pop(self, None)
+        self.stage._open.pop(self._location, None)
         self._end_interrupted_batch(error)
         self._release_buffer()
         run = self.run

@@ -195,9 +195,18 @@ class JournalWriter:
     def _catch_up(self) -> None:
         """Write the events of signal handlers, and raise an error of the background thread."""
         with self.lock:
-            while self._pending and self._file is not None:
-                self._append(self._file, self._pending.pop(0))
+            while self._pending and self._file is not None and not self._is_writing:
+                self._append_pending(self._file)
         self._errors.raise_deferred()
+
+    def _append_pending(self, file: JournalFile) -> None:
+        """Append the events of signal handlers; those of a handler that interrupts this wait for the next turn."""
+        self._is_writing = True  # first, or a handler would take the line that was found here
+        try:
+            while self._pending:
+                file.append(self._pending.pop(0))
+        finally:
+            self._is_writing = False
 
     def _append(self, file: JournalFile, line: bytes, last: bool = False) -> None:
         """Append a line; events of signal handlers wait."""

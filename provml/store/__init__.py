@@ -2,11 +2,13 @@
 
 store            the store itself
 remote           the store of a service
-opening          open either of them
+endpoint         the store of a SPARQL endpoint, and the way of journals there
+opening          open any of them
 execute          checks, limits and errors of a query
 questions        questions of the catalog
 name_lookup      the nodes that names refer to
 backend          the protocol of an engine, and the embedded Oxigraph
+dialects         the table of SPARQL engines: addresses, rewrites, what each cannot do
 index            the index and its checkpoint: open, copy, snapshot
 file_checksums   checksums of the data files of an index
 healing          rebuild a damaged index, and start again

@@ -14,7 +14,8 @@ import pyoxigraph as ox
 
 from provml.errors import ForkedStore, IndexDamaged
 from provml.rdf.namespaces import PREFIXES
-from provml.store import fork, query_process
+from provml.store import dialects, fork, query_process
+from provml.store.dialects import Dialect
 from provml.store.query_process import QueryLimits
 
 QueryResult = ox.QuerySolutions | ox.QueryBoolean | Iterable[ox.Triple]
@@ -29,6 +30,10 @@ class Readable(Protocol):
 
 class Backend(Protocol):
     """A SPARQL engine that holds the graph of a home."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """What the engine can do, and how questions are rewritten for it."""
 
     def query(self, sparql: str, limits: QueryLimits | None = None) -> QueryResult:
         """Execute a query. Rows are computed while they are read, unless `limits` runs it in a process of its own."""
@@ -61,6 +66,8 @@ class Backend(Protocol):
 
 class OxigraphBackend:
     """Embedded Oxigraph, in `folder / "store"`, or in memory if there is no folder."""
+
+    dialect = dialects.EMBEDDED
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder

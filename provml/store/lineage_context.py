@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pyoxigraph as ox
 
 from provml.rdf.namespaces import PROV, PROVLAKE, PROVML, RDF_TYPE
-from provml.store.links import EVALUATED_TRAINING
+from provml.store.links import EVALUATED_TRAINING, Quads
 
 _USED, _GENERATED_BY = ox.NamedNode(f"{PROV}used"), ox.NamedNode(f"{PROV}wasGeneratedBy")
 _CONTENT = tuple(ox.NamedNode(f"{PROV}{name}") for name in ("specializationOf", "alternateOf"))
@@ -29,7 +29,7 @@ _GRAPH = ox.DefaultGraph()
 Term = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 
 
-def lineage_context(index: ox.Store, run: ox.Store) -> Iterator[ox.Quad]:
+def lineage_context(index: Quads, run: ox.Store) -> Iterator[ox.Quad]:
     """Yield the statements of an index about the lineage of a run that the graph of the run does not have."""
     done: set[Term] = set()
     queue: list[Term] = [quad.object for quad in run.quads_for_pattern(None, _USED, None, _GRAPH)]

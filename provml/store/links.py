@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Protocol
 
 import pyoxigraph as ox
 
@@ -37,20 +38,46 @@ Node = ox.NamedNode | ox.BlankNode
 Nodes = set[Node]
 
 
+class Quads(Protocol):
+    """What the derivation reads of a store."""
+
+    def quads_for_pattern(
+        self,
+        subject: ox.NamedNode | ox.BlankNode | ox.Triple | None,
+        predicate: ox.NamedNode | None,
+        object: ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple | None,  # noqa: A002  # as pyoxigraph has it
+        graph_name: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None = None,
+    ) -> Iterator[ox.Quad]:
+        """Return the quads that match."""
+
+    def __contains__(self, quad: ox.Quad) -> bool: ...
+
+
 def derive_links(store: ox.Store, new: NewLinks) -> bool:
     """Add and remove links so that they agree with the graph; return whether any changed."""
-    return _Links(store).update(new)
+    added, removed = link_changes(store, new)
+    store.extend(added)
+    for quad in removed:
+        store.remove(quad)
+    return bool(added or removed)
+
+
+def link_changes(store: Quads, new: NewLinks) -> tuple[list[ox.Quad], list[ox.Quad]]:
+    """Return the links that have to be added and removed so that they agree with the graph."""
+    links = _Links(store)
+    links.derive(new)
+    return links.added, links.removed
 
 
 class _Links:
     """The derivation of links in one store."""
 
-    def __init__(self, store: ox.Store) -> None:
+    def __init__(self, store: Quads) -> None:
         self.store = store
         self.added: list[ox.Quad] = []
         self.removed: list[ox.Quad] = []
 
-    def update(self, new: NewLinks) -> bool:
+    def derive(self, new: NewLinks) -> None:
         """Derive the links that follow from new statements."""
         uses: list[tuple[Node, Node]] = [(ox.NamedNode(step), ox.NamedNode(entity)) for step, entity in new.uses]
         users: dict[Node, Nodes] = {}
@@ -67,10 +94,6 @@ class _Links:
         for predicate, values in ((LATEST, new.latest), (BEST, new.best)):
             for (stage, measure), value in values.items():
                 self._update_evaluation(ox.NamedNode(stage), predicate, ox.NamedNode(measure), value)
-        self.store.extend(self.added)
-        for quad in self.removed:
-            self.store.remove(quad)
-        return bool(self.added or self.removed)
 
     def _add(self, subject: Node, predicate: ox.NamedNode, node: Node) -> None:
         quad = ox.Quad(subject, predicate, node, _GRAPH)

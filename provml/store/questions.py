@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from provml.answers import Answer, Curve, single_line
-from provml.catalog import UNLIMITED, Parameter, Query, rewrite
+from provml.catalog import UNLIMITED, Parameter, Query
 from provml.errors import FileFormatError, QueryError
 from provml.store import name_lookup, query_terms
 from provml.store.name_lookup import Queryable
@@ -16,6 +16,9 @@ def ask(
     store: Queryable, query: Query, values: Mapping[str, Any], timeout: float | None = None, *, service: bool = False
 ) -> Answer:
     """Return the answer to a question. The store must be in sync."""
+    dialect = store.backend.dialect
+    if query.is_packaged and query.name in dialect.unanswered:
+        raise QueryError(f"{dialect.title} does not answer {query.name} correctly", "Ask another engine, or a home.")
     args = query.normalize(values)
     bound = _resolve_all(store, query, args)
     sparql = query.bind(bound)
@@ -40,7 +43,7 @@ def ask(
 
 def _answer(store: Queryable, sparql: str, timeout: float | None, *, service: bool) -> Answer | bool:
     """Execute a query as rewritten for the engine; an invalid one as it is, so that the error shows its own text."""
-    rewritten = rewrite(sparql)
+    rewritten = store.backend.dialect.rewrite_question(sparql)
     if rewritten != sparql:
         try:
             return store._answer(rewritten, sync=False, timeout=timeout, service=service)

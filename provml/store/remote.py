@@ -36,6 +36,7 @@ from provml.remote.connection import Connection, Response, parse_address
 from provml.store.artifacts import Artifact, ArtifactList, list_artifacts
 from provml.store.backend import QueryResult, Readable
 from provml.store.checkpoint import Problem
+from provml.store.dialects import EMBEDDED
 from provml.store.index import Index
 from provml.store.query_process import QueryLimits
 from provml.store.run_info import RunInfo
@@ -55,6 +56,8 @@ QUERY_SECONDS = 300.0
 
 class RemoteBackend:
     """The SPARQL engine of a service."""
+
+    dialect = EMBEDDED
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

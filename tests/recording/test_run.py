@@ -53,6 +53,7 @@ from provml.model.values import Text
 from provml.rdf.json_values import decode_value
 from provml.recording import data as data_module
 from provml.recording import hashing
+from provml.recording.context import CONTEXT, Limits
 from provml.recording.run import Run
 
 pytestmark = pytest.mark.usefixtures("isolated_home")
@@ -1353,6 +1354,37 @@ def test_a_signal_handler_can_record_during_a_write():
     values = [event.values for event in events_of(Measured, run)]
     assert sorted(value["signal"] for value in values if "signal" in value) == list(range(1, signals + 1))
     assert [value["loss"] for value in values if "loss" in value] == list(range(1, 30_001))
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 11])
+def test_a_signal_handler_can_record_at_any_call(step: int, monkeypatch: pytest.MonkeyPatch):
+    """Python runs signal handlers between two calls, so a profiler, which is called there, stands in for signals."""
+    monkeypatch.setattr(CONTEXT, "limits", Limits(flush_seconds=0.0))
+    calls = signals = 0
+
+    def interrupt(*_: Any) -> None:
+        nonlocal calls, signals
+        calls += 1
+        if calls % step == 0 and signals < 1000:  # each line of a handler must not cause the next for ever
+            sys.setprofile(None)
+            signals += 1
+            training.measured(signal=signals)
+            sys.setprofile(interrupt)
+
+    with record() as run, run.training() as training:
+        for epoch in training.epochs(1):
+            sys.setprofile(interrupt)
+            try:
+                for batch in epoch.batches(range(200)):
+                    batch.measured(loss=batch.index)
+                    if batch.index % 3 == 0:
+                        training.measured(other=batch.index)  # is preceded by the measures of the open batch
+            finally:
+                sys.setprofile(None)
+    assert signals > 100, "too few calls were interrupted"
+    values = [event.values for event in events_of(Measured, run)]
+    assert sorted(value["signal"] for value in values if "signal" in value) == list(range(1, signals + 1))
+    assert [value["loss"] for value in values if "loss" in value] == list(range(1, 201))
 
 
 def test_a_copied_run_is_the_same_run():

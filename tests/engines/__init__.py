@@ -1,0 +1,1 @@
+"""SPARQL engines that tests start as servers of their own: Oxigraph, Apache Jena and Virtuoso."""
