@@ -15,14 +15,18 @@ from hypothesis import strategies as st
 
 import provml.vocab
 from provml.model.field import Field
-from provml.model.thing import CLASSES, Thing
+from provml.model.thing import PENDING, Thing, find_class
 from provml.model.values import IRI, Literal, Text
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 EX = "http://example.org/"
 
-VOCABULARY = sorted(
-    (cls for cls in CLASSES.values() if cls.__module__.startswith(f"{provml.vocab.__name__}.")),
+VOCABULARY: list[type[Thing]] = sorted(
+    (
+        cls
+        for iri, (module, _) in PENDING.items()
+        if module.startswith(provml.vocab.__name__) and (cls := find_class(iri))
+    ),
     key=lambda cls: str(cls.CLASS_IRI),
 )
 """Every generated class."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from provml.capture._fingerprints import fingerprint
 from provml.errors import WrongType
 from provml.recording.data import Data
 from provml.recording.data_registry import IdentityMap
@@ -106,10 +107,12 @@ def record_data(run: Run, value: Any, role: str, name: str) -> list[Data]:
     if isinstance(tensors, tuple):
         return record_data(run, tensors, role, name)
     characteristics: dict[str, Any] = {"data_type": type(value).__name__, "instances": _count(value)}
-    content = None
+    content: Any = None
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         characteristics |= {"shape": str(tuple(value.shape)), "element_type": str(value.dtype)}
         content = _content(value)
+    elif (identity := try_or(run, lambda: fingerprint(value), None)) is not None:
+        content, characteristics["fingerprint_of"] = identity
     return [run.dataset(content, role=role, name=name, **characteristics)]
 
 

@@ -75,8 +75,9 @@ class Selection:
                 logging.getLogger("provml").warning("provml: No hyperparameter named %r to record.%s", written, hint)
 
     def select(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values to record, without secrets."""
-        return {name: value for name, value in redact(values).items() if self.includes(name)}
+        """Return the values to record, without secrets and without a framework's private settings (`_instantiator`)."""
+        public = {name: value for name, value in values.items() if not name.rpartition(".")[2].startswith("_")}
+        return {name: value for name, value in redact(public).items() if self.includes(name)}
 
 
 def _selected_name(name: str) -> str:

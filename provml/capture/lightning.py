@@ -11,6 +11,7 @@ from provml.capture._hyperparameters import MANUAL
 from provml.capture._settings import CaptureSettings
 from provml.capture.base import CaptureBase
 from provml.capture.torch._optimizers import OptimizerTracker
+from provml.capture.torch._schedulers import initial_settings
 from provml.errors import MissingDependency
 from provml.journal.values import COUNTERS
 from provml.recording.data import Data
@@ -90,6 +91,8 @@ class Capture(CaptureBase, lightning.Callback):
         values["max_steps"] = trainer.max_steps if trainer.max_steps >= 0 else None
         if self._optimizers.schedulers:
             values["scheduler"] = ", ".join(type(scheduler).__name__ for scheduler in self._optimizers.schedulers)
+            for scheduler in self._optimizers.schedulers[:1]:
+                values |= {f"scheduler.{name}": value for name, value in initial_settings(scheduler).items()}
         if trainer.world_size > 1:
             values["world_size"] = trainer.world_size
         loader = trainer.train_dataloader

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -27,14 +28,20 @@ except ImportError as error:
     raise MissingDependency("transformers", "transformers") from error
 
 SETTINGS = (
-    "gradient_accumulation_steps", "max_grad_norm", "lr_scheduler_type", "warmup_steps", "warmup_ratio",
-    "label_smoothing_factor", "seed", "data_seed", "fp16", "bf16", "optim", "load_best_model_at_end",
-    "metric_for_best_model",
+    "lr_scheduler_kwargs", "gradient_accumulation_steps", "max_grad_norm", "lr_scheduler_type",
+    "warmup_steps", "warmup_ratio", "label_smoothing_factor", "seed", "data_seed", "fp16", "bf16", "optim",
+    "load_best_model_at_end", "metric_for_best_model",
 )  # fmt: skip
 """Training arguments that influence what is learned."""
 IGNORED_LOGS = ("epoch", "learning_rate", "total_flos", "step", "num_input_tokens_seen")
 TIME_SUFFIXES = ("_runtime", "_per_second", "_preparation_time")
 """Suffixes of logged values that do not measure the model."""
+WEIGHT_FILES = (
+    "model.safetensors", "adapter_model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+)  # fmt: skip
+"""Files in which `save_model` writes weights."""
+CLOCK_LAG_NS = 20_000_000
+"""Nanoseconds by which the clock of a file system may be behind."""
 EPOCH_ROUNDING = 1e-6
 """The Trainer counts epochs as fractions, which may be too small by this much."""
 
@@ -85,6 +92,11 @@ class Capture(CaptureBase, TrainerCallback):
         """The Trainer's count of steps before the epoch."""
         self._step_ended = 0.0
         self._is_epoch_over = False
+        self._validation_source: Any = None
+        """The dataset that validated the epochs."""
+        self._began_ns = 0
+        self._output: Path | None = None
+        """The folder of the last training until a model was looked for in it."""
         self._checkpoints: dict[int, Data] = {}
         """Checkpoints by the Trainer's count of steps."""
 
@@ -110,7 +122,10 @@ class Capture(CaptureBase, TrainerCallback):
             values["resumed_from"] = str(resumed)
             initial = self.models.checkpoint(resumed, read=self._reads_files)
         model = unwrap_network(context.get("model"))
+        if initial is None and self.models.lookup(model) is None:
+            initial = self.try_or(lambda: self._base_model(model, values), None)
         stage = self.begin_training(values, using=using, model=model, after=initial)
+        self._began_ns, self._output = time.time_ns() - CLOCK_LAG_NS, Path(args.output_dir)
         stage.implemented_by(kind, software="transformers", version=transformers.__version__)
         stage.layers(layers)
         self._checkpoints, self._is_epoch_over, self._validation_epoch = {}, False, None
@@ -118,12 +133,42 @@ class Capture(CaptureBase, TrainerCallback):
     def _settings(self, args: Any, state: Any, kind: str, loader: Any) -> dict[str, Any]:
         """Return the hyperparameters that a training begins with."""
         values = {name: _plain(getattr(args, name, None)) for name in SETTINGS}
-        values = {name: value for name, value in values.items() if value not in (None, False)}
+        values = {name: value for name, value in values.items() if value not in (None, False, {})}
         values |= {"optimizer": kind, **self._optimizers.current_hyperparameters()}
         values |= {"epochs": _planned_epochs(state), "steps": state.max_steps, **self._optimizers.peak_rate()}
         values |= _data.loader_settings(loader) if loader is not None else {}
         values["batch_size"] = args.train_batch_size
         return values | ({"world_size": args.world_size} if args.world_size > 1 else {})
+
+    def _base_model(self, model: Any, values: dict[str, Any]) -> Data | None:
+        """Record the model that is fine-tuned: by name and revision, and by content if it is a folder here."""
+        config = getattr(model, "config", None)
+        name = str(getattr(config, "_name_or_path", "") or "")
+        if not name:
+            return None
+        revision = getattr(config, "_commit_hash", None)
+        values |= {"base_model": name, "base_model_revision": revision}
+        folder = Path(name)
+        is_here = self._reads_files and folder.is_dir()
+        characteristics = {"revision": revision} if revision else {}
+        return self.run._register_data(
+            "model", folder if is_here else None, name=folder.name if is_here else name, characteristics=characteristics
+        )
+
+    def _record_saved_folder(self) -> None:
+        """Record the model that `save_model` or `push_to_hub` wrote after the training; the Trainer reports neither."""
+        output, self._output = self._output, None
+        if output is None or not self._reads_files or self.last_training is None:
+            return
+        files = [output / name for name in WEIGHT_FILES if (output / name).is_file()]
+        if files and files[0].stat().st_mtime_ns >= self._began_ns:
+            self.saved(files[0])
+
+    def done(self, *, error: BaseException | None = None) -> None:
+        """Record the folder of the model, then end and save what is open."""
+        if self.stage is None:
+            self.try_or(self._record_saved_folder, None)
+        super().done(error=error)
 
     def _observed_data(self, role: str, loader: Any) -> list[Data]:
         """Return the datasets of a role, by default those of a loader."""
@@ -220,8 +265,13 @@ class Capture(CaptureBase, TrainerCallback):
 
     def _begin_evaluation(self, context: Mapping[str, Any]) -> None:
         epoch = self.open_epoch() if self.stage is not None else None
-        role = "validation" if epoch is not None else "test"
-        if epoch is None:
+        dataset = getattr(context.get("eval_dataloader"), "dataset", None)
+        is_validation = epoch is not None or (dataset is not None and dataset is self._validation_source)
+        role = "validation" if is_validation else "test"  # a set that validated the training keeps its role
+        if epoch is not None:
+            self._validation_source = dataset
+        else:
+            self.try_or(self._record_saved_folder, None)
             self.data.reset(role)
         using = self._observed_data(role, context.get("eval_dataloader"))
         if epoch is not None:

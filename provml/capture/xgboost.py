@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import Any, Unpack
 
 from provml.capture import _data, _tables
@@ -29,6 +31,8 @@ IGNORED_SETTINGS = (
 )  # fmt: skip
 """Settings that are duplicates, do not describe the training, or change with each round (the random state)."""
 TREE_SECTIONS = ("learner_train_param", "generic_param", "gbtree_model_param", "gbtree_train_param", "tree_train_param")
+CLOCK_LAG_NS = 20_000_000
+"""Nanoseconds by which the clock of a file system may be behind."""
 OTHER_SECTIONS = ("dart_train_param", "gblinear_train_param", "linear_train_param", "learner_model_param")
 
 
@@ -50,6 +54,10 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         self._settings_may_change = True
         self._keeps_best = False
         self._objective: str | None = None
+        self._checkpoint_names: list[tuple[Path, str]] = []
+        """Folders and names of the files that callbacks for checkpoints write."""
+        self._file_times: dict[Path, int] = {}
+        self._began_ns = 0
 
     # ---- hooks
 
@@ -66,6 +74,9 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         self._settings_may_change = "callbacks" not in call or any(
             not isinstance(callback, PASSIVE_CALLBACKS) for callback in self._callbacks
         )
+        checkpoints = [c for c in self._callbacks if isinstance(c, xgboost.callback.TrainingCheckPoint)]
+        self._checkpoint_names = [(Path(c._path), c._name) for c in checkpoints]
+        self._file_times, self._began_ns = {}, time.time_ns() - CLOCK_LAG_NS
         self._planned_rounds = call.get("num_boost_round")
         self._objective = function_name(call.get("obj"))
         sets = {name: matrix for matrix, name in call.get("evals") or ()}
@@ -97,6 +108,7 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         self._after_round(evals_log)
+        self._record_checkpoints()
         return False
 
     @never_raise
@@ -107,7 +119,28 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         }
         self.close_round(latest)
 
+    @never_raise
+    def _record_checkpoints(self) -> None:
+        """Record the files that callbacks for checkpoints wrote since the last round: they may come after the capture.
+
+        XGBoost numbers them by the rounds from 0, with those of the model that the training continues from.
+        """
+        stage = self.stage
+        for folder, name in self._checkpoint_names if stage is not None and not self._is_cv else ():
+            for path in sorted(folder.glob(f"{name}_*")):
+                number = path.stem.rpartition("_")[2]
+                time_ns = path.stat().st_mtime_ns
+                if (
+                    stage is not None
+                    and number.isdecimal()
+                    and time_ns >= self._began_ns
+                    and self._file_times.get(path) != time_ns
+                ):
+                    self._file_times[path] = time_ns
+                    self.models.record_file(stage, path, rounds=int(number) + 1)
+
     def after_training(self, model: Any) -> Any:
+        self._record_checkpoints()
         self._save(model)
         self._after(model)
         return model

@@ -16,7 +16,7 @@ from provml.compiler.collect import collect_individuals, collect_terms
 from provml.compiler.emit.docs import Site, single_page, title
 from provml.compiler.emit.jsonld_context import context
 from provml.compiler.emit.pattern_svg import draw_pattern
-from provml.compiler.emit.python import PACKAGE, ModuleWriter, alias_table
+from provml.compiler.emit.python import PACKAGE, ModuleWriter
 from provml.compiler.emit.shacl import ShapeWriter
 from provml.compiler.emit.unknown_term import unknown_term_shape
 from provml.compiler.fields import infer_fields
@@ -105,36 +105,62 @@ def own_files() -> tuple[Files, list[str]]:
     comment = f"# {origin}\n"
     files: Files = {}
     for source, name in modules.items():
-        files[Path(f"provml/vocab/{name}.py")] = ModuleWriter(schema, [source]).text(comment, title(schema, source))
+        writer = ModuleWriter(schema, [source])
+        files[Path(f"provml/vocab/{name}.py")] = writer.module(comment, title(schema, source))
+        files[Path(f"provml/vocab/{name}.pyi")] = writer.stub(comment, title(schema, source))
         files[Path(f"shapes/generated/{name}.ttl")] = ShapeWriter(schema, [source], GENERATED_SHAPES).text(comment)
     for path, text in Site(schema, modules, PACKAGE, PAGE_HEADER).files().items():
         files[VOCABULARY_PAGES / path] = text
     files[Path("docs/pictures/plan-execution.svg")] = draw_pattern(schema)
-    files[Path("provml/vocab/__init__.py")] = _package_init(schema, modules, comment)
+    package, stub = _package_files(schema, modules, comment)
+    files[Path("provml/vocab/__init__.py")] = package
+    files[Path("provml/vocab/__init__.pyi")] = stub
     files[Path("shapes/generated/unknown-term.ttl")] = unknown_term_shape(sources, CHECKED_NAMESPACES, comment)
     files[Path("ontologies/context.jsonld")] = context(schema, sources, origin)
     return files, [str(note) for note in schema.notes]
 
 
-def _package_init(schema: Schema, modules: Mapping[Source, str], comment: str) -> str:
-    """Return `provml/vocab/__init__.py`, which exports every class by name and the modules."""
+def _package_files(schema: Schema, modules: Mapping[Source, str], comment: str) -> tuple[str, str]:
+    """Return `provml/vocab/__init__.py`, which exports every class by name and the modules, and its stub."""
     exports = {module: _exports(schema, source) for source, module in modules.items() if module not in NOT_IN_PACKAGE}
     names = {name: module for module, members in exports.items() for name in members}
     classes = [cls for _, cls in schema.canonical_classes() if modules[cls.source] in exports]
     deprecated = {cls.name for cls in classes if cls.deprecated}
     aliases = {alias: cls.name for cls in classes for alias in cls.aliases if alias not in names}
-    lines = [f'{comment}# ruff: noqa\n"""The vocabulary: typed classes of all terms of the ontologies."""\n']
-    lines += ["from typing import TYPE_CHECKING\n", "from provml.model.thing import resolve_renamed"] if aliases else []
-    lines.append("from provml.vocab import dl, mls, prov, provlake, provml")
+    exported = "".join(f'    "{name}",\n' for name in sorted({*names, *modules.values()} - deprecated))
+    header = f'{comment}# ruff: noqa\n"""The vocabulary: typed classes of all terms of the ontologies."""\n'
+    imported = "from provml.vocab import dl, mls, prov, provlake, provml"
+    rows = "".join(f'    "{name}": {module},\n' for name, module in sorted(names.items()))
+    renamed = "".join(f'    "{alias}": "{name}",\n' for alias, name in sorted(aliases.items()))
+    package = f"""{header}
+from provml.model.thing import resolve_renamed
+{imported}
+
+_MODULES = {{
+{rows}}}
+
+_RENAMED = {{
+{renamed}}}
+
+__all__ = [
+{exported}]
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return getattr(_MODULES[name], name)
+    return resolve_renamed(__name__, __getattr__, _RENAMED, name)
+
+
+def __dir__() -> list[str]:
+    return __all__
+"""
+    lines = [header, imported]
     for module in sorted(exports):
-        members = sorted(name for name in names if names[name] == module)
-        # `import *` leaves deprecated classes out; `as` marks them as exported all the same.
-        imports = (f"    {name} as {name},\n" if name in deprecated else f"    {name},\n" for name in members)
-        lines.append(f"from provml.vocab.{module} import (\n{''.join(imports)})")
-    exported = sorted({*names, *modules.values()} - deprecated)
-    lines.append("\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in exported) + "]")
-    lines += ["", alias_table(aliases)] if aliases else []
-    return "\n".join(lines) + "\n"
+        members = "".join(f"    {name} as {name},\n" for name in sorted(names) if names[name] == module)
+        lines.append(f"from provml.vocab.{module} import (\n{members})")
+    lines += [f"\n__all__ = [\n{exported}]\n", *(f"{alias} = {name}" for alias, name in sorted(aliases.items()))]
+    return package, "\n".join(lines) + "\n"
 
 
 def _exports(schema: Schema, source: Source) -> list[str]:
@@ -168,7 +194,9 @@ def user_files(
         problems.refuse()
     origin = _origin(", ".join(source.path.name for source in compiled), digest(schema.sources))
     comment, markup = f"# {origin}\n", f"<!-- {origin} -->\n"
-    texts = [(module, ModuleWriter(schema, compiled).text(comment, title(schema, targets[0])))]
+    writer = ModuleWriter(schema, compiled)
+    texts = [(module, writer.module(comment, title(schema, targets[0])))]
+    texts.append((module.with_suffix(".pyi"), writer.stub(comment, title(schema, targets[0]))))
     if shapes is not None:
         texts.append((shapes, ShapeWriter(schema, compiled).text(comment)))
     if jsonld is not None:

@@ -6,102 +6,173 @@ written down (MLS states it for nearly everything). It becomes a note.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+
 import pyoxigraph as ox
 
 from provml.compiler.class_expressions import Restriction
 from provml.compiler.data_ranges import data_range, intersection
 from provml.compiler.schema import ClassTerm, FieldSpec, PropertyTerm, Schema
-from provml.compiler.sources import split
+from provml.compiler.sources import Source, split
 from provml.rdf.namespaces import RDFS
 
 _LITERAL = ox.NamedNode(RDFS + "Literal")
 
 
 def infer_fields(schema: Schema) -> None:
-    """Set the fields of every class, and which of them its Python class has to state itself."""
-    properties = schema.properties.values()
-    domains = {prop.iri: _domain_classes(schema, prop) for prop in properties}
-    single = {prop.iri: _is_single(schema, prop, domains[prop.iri]) for prop in properties}
-    for iri, cls in sorted(schema.canonical_classes(), key=lambda item: (len(item[1].ancestors), item[0])):
-        for prop in properties:
-            if iri in domains[prop.iri]:
-                cls.fields[prop.name] = _field(schema, cls, prop, single[prop.iri])
-        _infer_required(schema, cls)
-        ancestors = sorted(cls.ancestors - {iri}, key=schema.rank)
-        _assign_inherited(cls, [schema.classes[ancestor] for ancestor in ancestors])
+    """Set the fields of every class, and which of them its Python class has to state itself.
+
+    A class shares the fields of its superclasses. Only those that it adds or restricts are worked out for it, so the
+    time grows with the statements of the ontology, not with classes times properties.
+    """
+    classes = [cls for _, cls in sorted(schema.canonical_classes(), key=lambda item: (len(item[1].ancestors), item[0]))]
+    introduced = _introduced_properties(schema, classes)
+    introducers: dict[str, list[ClassTerm]] = {}
+    for cls in classes:
+        for iri in introduced[cls.iri]:
+            introducers.setdefault(iri, []).append(cls)
+    single = {iri: _is_single(schema, prop, introducers.get(iri, [])) for iri, prop in schema.properties.items()}
+    sub_properties = _sub_properties(schema)
+    for cls in classes:
+        _inherit_fields(schema, cls)
+        changed = [schema.properties[iri] for iri in introduced[cls.iri]]
+        changed += _restricted_fields(schema, cls, sub_properties)
+        _state_fields(schema, cls, changed, single)
         _note_impossible(schema, cls)
     _note_restrictions(schema)
-    for prop in properties:
-        if not domains[prop.iri] and prop.iri not in schema.assumed:
+    for prop in schema.properties.values():
+        if prop.iri not in introducers and prop.iri not in schema.assumed:
             schema.note(prop.source, prop.iri, "no compiled class is in its domain; pass it with extra={…}")
 
 
-def _infer_required(schema: Schema, cls: ClassTerm) -> None:
-    """Set which fields are required.
+def _inherit_fields(schema: Schema, cls: ClassTerm) -> None:
+    """Set the fields of a class to those of its superclasses; of several, Python uses the first by `Schema.rank`."""
+    parents = [schema.classes[parent] for parent in cls.parents]
+    for parent in reversed(parents):
+        cls.fields.update(parent.fields)
+    if len(parents) < 2:
+        return
+    conflicts = {name for parent in parents for name, spec in parent.fields.items() if cls.fields[name] is not spec}
+    for name in conflicts:
+        owners = (schema.classes[iri] for iri in sorted(cls.ancestors - {cls.iri}, key=schema.rank))
+        cls.fields[name] = next(owner.fields[name] for owner in owners if name in owner.own)
+    cls.conflicts = frozenset(conflicts)
 
-    A value of a sub-property counts for the property too, so a field with sub-properties in the class is required only
-    if a superclass requires it.
-    """
-    for spec in cls.fields.values():
-        has_sub_property = any(spec.prop.iri in other.prop.super_properties for other in cls.fields.values())
-        inherited = (schema.classes[parent].fields.get(spec.prop.name) for parent in cls.parents)
-        is_inherited = any(other and other.required for other in inherited)
-        spec.required = spec.min_count > 0 and (not has_sub_property or is_inherited)
+
+def _restricted_fields(
+    schema: Schema, cls: ClassTerm, sub_properties: Mapping[str, list[PropertyTerm]]
+) -> Iterator[PropertyTerm]:
+    """Return the properties that a class inherits and restricts, or inherits in different forms."""
+    stated = [each for iri in (cls.iri, *cls.equivalents) for each in schema.classes[iri].stated]
+    for iri in dict.fromkeys(restriction.property for restriction in stated):
+        yield from (prop for prop in sub_properties.get(iri, ()) if prop.name in cls.fields)
+    for name in sorted(cls.conflicts):
+        yield cls.fields[name].prop
 
 
-def _assign_inherited(cls: ClassTerm, ancestors: list[ClassTerm]) -> None:
-    """Set the fields that the Python class states itself and those that it inherits, by ancestor."""
-    inherited: dict[str, FieldSpec] = {}
-    for ancestor in reversed(ancestors):
-        inherited.update({name: ancestor.fields[name] for name in ancestor.own})
-    cls.own = tuple(sorted(name for name, spec in cls.fields.items() if inherited.get(name) != spec))
-    assigned = set(cls.own)
-    for ancestor in ancestors:
-        rest = tuple(name for name in ancestor.own if name not in assigned)
-        cls.inherited += ((ancestor.iri, rest),) if rest else ()
-        assigned.update(rest)
+def _state_fields(schema: Schema, cls: ClassTerm, changed: Iterable[PropertyTerm], single: Mapping[str, bool]) -> None:
+    """Work out some fields of a class; its Python class states those that differ from what it inherits."""
+    inherited = dict(cls.fields)
+    properties = {prop.name: prop for prop in changed}
+    for name, prop in properties.items():
+        cls.fields[name] = _field(schema, cls, prop, single[prop.iri])
+    for name in properties:
+        spec = cls.fields[name]
+        spec.required = spec.min_count > 0 and (
+            not any(spec.prop.iri in other.prop.super_properties for other in cls.fields.values())
+            # A value of a sub-property counts for the property too, unless a superclass requires the property itself.
+            or any(name in parent.fields and parent.fields[name].required for parent in _parents(schema, cls))
+        )
+        if inherited.get(name) == spec:
+            cls.fields[name] = inherited[name]
+    cls.own = tuple(sorted(name for name in properties if cls.fields[name] is not inherited.get(name)))
+
+
+def _parents(schema: Schema, cls: ClassTerm) -> list[ClassTerm]:
+    return [schema.classes[parent] for parent in cls.parents]
 
 
 def _note_impossible(schema: Schema, cls: ClassTerm) -> None:
     """Note the fields whose minimum number of values exceeds the maximum, unless a superclass has them too."""
-    for name, spec in cls.fields.items():
+    for name in cls.own:
+        spec = cls.fields[name]
         inherited = (schema.classes[parent].fields.get(name) for parent in cls.parents)
         if spec.is_impossible and not any(other and other.is_impossible for other in inherited):
             counts = f"at least {spec.min_count} and at most {spec.upper} values are required"
             schema.note(cls.source, cls.iri, f"{split(spec.prop.iri)[1]}: {counts}; no {cls.name} can exist")
 
 
-def _domain_classes(schema: Schema, prop: PropertyTerm) -> frozenset[str]:
-    """Return the classes in the domain of a property; without a domain, those of the ontology that defines it."""
-    return frozenset(
-        iri
-        for iri, cls in schema.canonical_classes()
-        if (cls.source in schema.targets or prop.source not in schema.targets) and _is_in_domain(schema, cls, prop)
-    )
+# ---- the domain of each property
 
 
-def _is_in_domain(schema: Schema, cls: ClassTerm, prop: PropertyTerm) -> bool:
-    if any(stated.property == prop.iri for stated in cls.restrictions):
-        return True
-    if prop.domains:
-        return all(not cls.ancestors.isdisjoint(names) for names in prop.domains)
-    if prop.iri in schema.assumed:
-        return False
-    return any(schema.classes[ancestor].source is prop.source for ancestor in cls.ancestors)
+def _introduced_properties(schema: Schema, classes: list[ClassTerm]) -> dict[str, list[str]]:
+    """Return for each class the properties whose domain it is in, and none of its superclasses."""
+    index = _DomainIndex(schema)
+    in_domain: dict[str, frozenset[str]] = {}
+    introduced: dict[str, list[str]] = {}
+    for cls in classes:
+        inherited = frozenset().union(*(in_domain[parent] for parent in cls.parents))
+        added = sorted({prop.iri for prop in index.candidates(cls)} - inherited)
+        introduced[cls.iri] = added
+        in_domain[cls.iri] = inherited.union(added) if added else inherited
+    return introduced
 
 
-def _is_single(schema: Schema, prop: PropertyTerm, domain: frozenset[str]) -> bool:
-    """Return whether the field has at most one value in every topmost class of its domain.
+class _DomainIndex:
+    """Finds the properties that may be introduced by a class, by the kind of their domain."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.by_class: dict[str, list[PropertyTerm]] = {}
+        self.by_source: dict[Source, list[PropertyTerm]] = {}
+        self.intersections: list[PropertyTerm] = []
+        for prop in schema.properties.values():
+            if len(prop.domains) > 1:
+                self.intersections.append(prop)
+            elif prop.domains:
+                for iri in prop.domains[0]:
+                    self.by_class.setdefault(iri, []).append(prop)
+            elif prop.iri not in schema.assumed:
+                # Without a domain, the classes of the ontology that defines the property have it.
+                self.by_source.setdefault(prop.source, []).append(prop)
+
+    def candidates(self, cls: ClassTerm) -> Iterator[PropertyTerm]:
+        """Return properties whose domain a class is in, among them all that it introduces."""
+        schema = self.schema
+        stated = [each.property for iri in (cls.iri, *cls.equivalents) for each in schema.classes[iri].stated]
+        properties = [schema.properties[iri] for iri in stated if iri in schema.properties]
+        properties += self.by_class.get(cls.iri, ())
+        properties += [prop for prop in self.intersections if _satisfies(cls, prop)]
+        if not any(schema.classes[parent].source is cls.source for parent in cls.parents):
+            properties += self.by_source.get(cls.source, ())
+        is_target = cls.source in schema.targets
+        return (prop for prop in properties if is_target or prop.source not in schema.targets)
+
+
+def _satisfies(cls: ClassTerm, prop: PropertyTerm) -> bool:
+    return all(not cls.ancestors.isdisjoint(names) for names in prop.domains)
+
+
+def _sub_properties(schema: Schema) -> dict[str, list[PropertyTerm]]:
+    """Return each property with its sub-properties: a restriction of the property holds for all of them."""
+    result: dict[str, list[PropertyTerm]] = {}
+    for prop in schema.properties.values():
+        for iri in (prop.iri, *prop.ancestors):
+            result.setdefault(iri, []).append(prop)
+    return result
+
+
+def _is_single(schema: Schema, prop: PropertyTerm, introducers: list[ClassTerm]) -> bool:
+    """Return whether the field has at most one value in every class that introduces it.
 
     A subclass cannot turn a tuple of its superclass into a single value: their types would conflict. For a property
     compiled before, only the classes compiled with it count.
     """
     if prop.functional:
         return True
-    compiled = frozenset(iri for iri in domain if schema.classes[iri].source not in schema.targets)
-    domain = compiled or domain
-    topmost = [iri for iri in domain if not any(parent in domain for parent in schema.classes[iri].parents)]
-    return bool(topmost) and all(_counts(schema, schema.classes[iri], prop)[1] == 1 for iri in topmost)
+    compiled = [cls for cls in introducers if cls.source not in schema.targets]
+    classes = compiled or introducers
+    return bool(classes) and all(_counts(schema, cls, prop)[1] == 1 for cls in classes)
 
 
 def _counts(schema: Schema, cls: ClassTerm, prop: PropertyTerm) -> tuple[int, int | None]:

@@ -13,7 +13,7 @@ from provml.model.thing import Thing
 # differs between versions and in notebooks.
 _IN_MODULES = """
     Any BoolLike ClassVar Decimal Field FloatLike IRI IntLike Iterable Literal Mapping OneOf PurePath Scalar
-    ScalarLike TYPE_CHECKING Text Thing annotations
+    ScalarLike TYPE_CHECKING Text Thing _Value _Vocabulary _VOCABULARY _required annotations
     _RENAMED date datetime time timedelta resolve_renamed prov mls provlake provml dl
 """
 

@@ -82,8 +82,8 @@ class ClassTerm(Term):
     fields: dict[str, FieldSpec] = field(default_factory=dict)
     own: tuple[str, ...] = ()
     """Names of the fields that the Python class states itself."""
-    inherited: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Superclasses that state the other fields, nearest first, with the names of those fields."""
+    conflicts: frozenset[str] = frozenset()
+    """Names of the fields that its superclasses have in different forms."""
 
 
 @dataclass
@@ -220,6 +220,15 @@ class Schema:
             return frozenset()
         names = (names or frozenset()) - {OWL + "Nothing"}
         return frozenset(self.canonical[name] for name in names) if names and names <= self.canonical.keys() else None
+
+    def inherited_fields(self, cls: ClassTerm) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Return the superclasses that state the inherited fields of a class, nearest first, with their names."""
+        assigned = set(cls.own)
+        for iri in sorted(cls.ancestors - {cls.iri}, key=self.rank):
+            names = tuple(name for name in self.classes[iri].own if name not in assigned)
+            if names:
+                yield iri, names
+            assigned.update(names)
 
     def is_within(self, inner: frozenset[str], outer: frozenset[str]) -> bool:
         """Return whether every class of one union is a subclass of some class of another."""

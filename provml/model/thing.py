@@ -7,9 +7,9 @@ job of `provml.rdf`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, overload
 
 from provml.errors import MissingField, WrongType, WrongValue
 from provml.model.field import Field, identity
@@ -18,21 +18,93 @@ from provml.model.values import IRI, Scalar
 RDF_TYPE = IRI("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 RDFS = "http://www.w3.org/2000/01/rdf-schema#"
 
+if TYPE_CHECKING:
+    _Read = TypeVar("_Read", covariant=True)
+    _Accepted = TypeVar("_Accepted", contravariant=True)
+
+    class ReadOnly:
+        """No thing is one, so that type checkers refuse every assignment to a field."""
+
+    class Value(Generic[_Read, _Accepted]):
+        """A field for type checkers: the type of the attribute, and the type that the constructor accepts."""
+
+        @overload
+        def __get__(self, thing: None, owner: type) -> Self: ...
+        @overload
+        def __get__(self, thing: object, owner: type) -> _Read: ...
+        def __get__(self, thing: object, owner: type) -> Any: ...
+        def __set__(self, thing: ReadOnly, value: _Accepted) -> None: ...
+
+    def _field(*, kw_only: bool = True, default: object = None) -> Any: ...
+    def required() -> Any:
+        """Mark a field without which the constructor refuses to make a thing."""
+
+    # Without frozen_default: mypy then reads inherited fields with the type that the constructor accepts.
+    @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(_field, required))
+    class _Node:
+        """Makes type checkers derive the constructor of each class from its fields and those of its superclasses."""
+
+        _values: dict[str, Any]
+
+else:
+    _Node = object
+
 CLASSES: dict[str, type[Thing]] = {}
-"""All subclasses of `Thing` by the IRI of their class, so that a node can be read as a thing."""
+"""The subclasses of `Thing` that exist, by the IRI of their class."""
+
+PENDING: dict[str, tuple[str, Callable[[], object]]] = {}
+"""Classes of generated modules by IRI: the module, and a function that creates the class when it is first used."""
+
+VOCABULARY = "provml.vocab"
+"""Package of the classes of the bundled ontologies. A user's copy of such an ontology never replaces them."""
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)  # for type checkers: read-only fields
-class Thing:
+def register_pending(iri: str, module: str, create: Callable[[], object]) -> None:
+    """Register a class that is created when it is first used."""
+    if iri not in PENDING or not PENDING[iri][0].startswith(VOCABULARY):
+        PENDING[iri] = (module, create)
+
+
+def find_class(iri: str) -> type[Thing] | None:
+    """Return the class of an IRI, so that a node can be read as a thing; None if there is none."""
+    if iri not in CLASSES and iri in PENDING:
+        PENDING[iri][1]()
+    return CLASSES.get(iri)
+
+
+class _Signature:
+    """Signature of a class, for `help`, `inspect` and completion; it is made when someone looks at it."""
+
+    def __get__(self, thing: object, owner: type[Thing]) -> object:
+        from inspect import Parameter, Signature
+
+        own_first = dict.fromkeys(field.name for base in owner.__mro__ for field in base.__dict__.get("OWN_FIELDS", ()))
+        names = sorted([*own_first, "extra"], key=lambda name: name not in owner.REQUIRED)
+        keywords = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if name in owner.REQUIRED else None)
+            for name in names
+        ]
+        return Signature([Parameter("iri", Parameter.POSITIONAL_OR_KEYWORD), *keywords])
+
+
+class Thing(_Node):
     """A node with the values of its properties. `provml compile` generates the subclasses; a `Thing` has no type.
 
     Fields are attributes: a value or None if the ontology allows one value, else a tuple. `extra` maps the IRIs of
     properties without a field to values.
     """
 
-    __slots__ = ("_values", "iri")
+    if TYPE_CHECKING:  # the fields of all things; the stubs of the generated modules declare those of their classes
+        iri: Value[IRI, str] = _field(kw_only=False)
+        label: Value[tuple[str, ...], str | Iterable[str] | None] = _field(default=None)
+        comment: Value[tuple[str, ...], str | Iterable[str] | None] = _field(default=None)
+        extra: Value[Mapping[IRI, tuple[Scalar | Thing, ...]], Mapping[str, object] | None] = _field(default=None)
+    else:
+        __slots__ = ("_values", "iri")
 
     CLASS_IRI: ClassVar[str | None] = None
+    OWN_TYPES: ClassVar[tuple[str, ...]] = ()
+    """IRI of the class, and of the classes that are equivalent to it."""
     TYPES: ClassVar[tuple[str, ...]] = ()
     TYPE_SET: ClassVar[frozenset[str]] = frozenset()
     OWN_FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -42,31 +114,11 @@ class Thing:
     FIELDS: ClassVar[Mapping[str, Field]] = {field.name: field for field in OWN_FIELDS}
     REQUIRED: ClassVar[tuple[str, ...]] = ()
 
-    if TYPE_CHECKING:  # the fields of all things; the classes annotate their own
+    if not TYPE_CHECKING:  # type checkers derive the constructor from the fields
+        __signature__ = _Signature()
 
-        @property
-        def iri(self) -> IRI: ...
-        @property
-        def label(self) -> tuple[str, ...]: ...
-        @property
-        def comment(self) -> tuple[str, ...]: ...
-        @property
-        def extra(self) -> Mapping[IRI, tuple[Scalar | Thing, ...]]: ...
-
-    def __init__(
-        self,
-        iri: str,
-        *,
-        label: str | Iterable[str] | None = None,
-        comment: str | Iterable[str] | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> None:
-        values: dict[str, object] = {}
-        if label is not None:
-            values["label"] = label
-        if comment is not None:
-            values["comment"] = comment
-        self._assign(iri, values, extra)
+        def __init__(self, iri: str, *, extra: Mapping[str, object] | None = None, **values: object) -> None:
+            self._assign(iri, values, extra)
 
     def __init_subclass__(cls, *, init: bool = True) -> None:
         """Build the field table of a class; `init=False` tells type checkers that it has no constructor of its own."""
@@ -78,37 +130,38 @@ class Thing:
         cls.FIELDS = fields
         cls.REQUIRED = tuple(field.name for field in fields.values() if field.min_count)
         if "CLASS_IRI" in cls.__dict__ and cls.CLASS_IRI is not None:
+            if "TYPES" not in cls.__dict__:
+                cls.TYPES = tuple(iri for base in cls.__mro__ for iri in base.__dict__.get("OWN_TYPES", ()))
             cls.TYPE_SET = frozenset(cls.TYPES)
-            registered = CLASSES.get(cls.CLASS_IRI)
-            # A user's own copy of a bundled ontology does not replace the classes that provml reads nodes with.
-            if registered is None or not registered.__module__.startswith("provml.vocab"):
+            is_bundled = PENDING.get(cls.CLASS_IRI, ("",))[0].startswith(VOCABULARY)
+            if not is_bundled or cls.__module__.startswith(VOCABULARY):
                 CLASSES[cls.CLASS_IRI] = cls
-        # A required field has no default in the source, for type checkers and readers. At run time its default is None,
-        # so that a missing value raises MissingField, which says what was expected.
-        own = cls.__dict__.get("__init__")
-        if own is not None and cls.REQUIRED:
-            own.__kwdefaults__ = {**(own.__kwdefaults__ or {}), **dict.fromkeys(cls.REQUIRED)}
 
     def _assign(self, iri: str, values: dict[str, object], extra: Mapping[str, object] | None) -> None:
-        """Check the values and store them; called by every `__init__`."""
+        """Check the values and store them; None means that a field has no value."""
         _set_iri(self, iri if iri.__class__ is IRI else IRI(iri))
         fields = self.FIELDS
+        stored: dict[str, object] = {}
         for name, value in values.items():
-            field = fields[name]
+            if value is None:
+                continue
+            field = fields.get(name)
+            if field is None:
+                raise TypeError(_no_such_field(type(self), name))
             if value.__class__ is not field.fast_type or (field.fast_check is not None and not field.fast_check(value)):
-                values[name] = field.accept(self.__class__.__name__, value)
-            elif not field.single:
-                values[name] = (value,)
+                stored[name] = field.accept(self.__class__.__name__, value)
+            else:
+                stored[name] = value if field.single else (value,)
         for name in self.REQUIRED:
-            if name not in values:
+            if name not in stored:
                 raise MissingField(self.__class__.__name__, name, fields[name].expected)
         if extra:
             mapping: object = extra
             if not isinstance(mapping, Mapping):
                 advice = "Pass a dict such as {'http://example.org/property': 1}."
                 raise WrongType(type(self).__name__, "extra", extra, "a mapping from property IRIs to values", advice)
-            values["extra"] = {IRI(key): self._accept_extra(IRI(key), value) for key, value in extra.items()}
-        _set_values(self, values)
+            stored["extra"] = {IRI(key): self._accept_extra(IRI(key), value) for key, value in extra.items()}
+        _set_values(self, stored)
 
     def _accept_extra(self, key: IRI, value: object) -> object:
         name = type(self).__name__
@@ -179,11 +232,13 @@ class Thing:
     def __reduce__(self) -> tuple[object, ...]:
         return (restore, (type(self), self.iri, self._values))
 
-    _values: dict[str, Any]
-
 
 _set_iri = Thing.__dict__["iri"].__set__
 _set_values = Thing.__dict__["_values"].__set__
+
+
+MAX_LISTED = 12
+"""Number of fields that a message lists."""
 
 
 def _no_such_field(cls: type[Thing], name: str) -> str:
@@ -192,7 +247,10 @@ def _no_such_field(cls: type[Thing], name: str) -> str:
         from difflib import get_close_matches
 
         suggestions = get_close_matches(name, cls.FIELDS, 1)
-    advice = f"did you mean {suggestions[0]!r}?" if suggestions else f"it has {', '.join(cls.FIELDS)}"
+    own_first = [*cls.__dict__.get("OWN_FIELDS", ()), *cls.FIELDS.values()]
+    names = list(dict.fromkeys(field.name for field in own_first))
+    listed = ", ".join(names[:MAX_LISTED]) + (f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else "")
+    advice = f"did you mean {suggestions[0]!r}?" if suggestions else f"it has {listed}"
     return f"{cls.__name__} has no field {name!r}; {advice}"
 
 
@@ -227,11 +285,11 @@ def _comparable(values: Mapping[str, object]) -> dict[str, frozenset[object]]:
     return compared
 
 
-def resolve_renamed(module: str, names: Mapping[str, object], table: Mapping[str, str], name: str) -> object:
+def resolve_renamed(module: str, resolve: Callable[[str], object], table: Mapping[str, str], name: str) -> object:
     """Return the class of a former name, with a DeprecationWarning; called by generated modules."""
     if name not in table:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     import warnings
 
     warnings.warn(f"{name} is now called {table[name]}", DeprecationWarning, stacklevel=3)
-    return names[table[name]]
+    return resolve(table[name])

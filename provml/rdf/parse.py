@@ -7,7 +7,7 @@ from typing import Any
 
 from provml.errors import InvalidValue, NodeNotFound, WrongType
 from provml.model.field import Field
-from provml.model.thing import CLASSES, RDF_TYPE, Thing, restore
+from provml.model.thing import RDF_TYPE, Thing, find_class, restore
 from provml.model.values import IRI, Literal
 from provml.rdf.literals import value
 
@@ -48,7 +48,7 @@ def class_of(types: Iterable[str]) -> type[Thing]:
     """Return the most specific class among the types of a node; `Thing` if there is no class for any of them."""
     import provml.vocab  # noqa: F401  # registers the generated classes
 
-    classes = [CLASSES[name] for name in types if name in CLASSES]
+    classes = [cls for cls in map(find_class, types) if cls is not None]
     return min(classes, key=lambda cls: (-len(cls.TYPES), str(cls.CLASS_IRI)), default=Thing)
 
 

@@ -755,3 +755,31 @@ def test_a_file_that_keras_cannot_save_to_raises_before_the_run_begins(tmp_path:
     with pytest.raises(provml.ProvmlError, match=r"save_model takes .*\.keras"):
         Capture("digits", home=tmp_path / "home", save_model="noext")
     assert not (tmp_path / "home").exists()
+
+
+def test_callbacks_that_stop_or_save_are_recorded_with_their_settings_and_models_have_their_names(tmp_path: Path):
+    def model(name: str | None = None) -> Any:
+        net = keras.Sequential([keras.layers.Input((64,)), keras.layers.Dense(10, activation="softmax")], name=name)
+        net.compile("sgd", "sparse_categorical_crossentropy")
+        return net
+
+    x, y = (array[:60] for array in DIGITS["training"])
+    stopping = keras.callbacks.EarlyStopping(monitor="loss", patience=4, min_delta=0.01)
+    checkpoint = keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", monitor="loss", save_best_only=True)
+    home = tmp_path / "home"
+    with Capture("distilled", home=home, strict=True, checkpoints=False) as capture:
+        for name in ("teacher", "student", None):
+            model(name).fit(x, y, epochs=1, verbose=0, callbacks=[capture, stopping, checkpoint])
+    (file,) = home.glob("runs/*/main.jsonl")
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    values = next(event["values"] for event in events if event["e"] == "begin" and event["kind"] == "training")
+    expected = {
+        "early_stopping.monitor": "loss",
+        "early_stopping.patience": 4,
+        "early_stopping.min_delta": 0.01,
+        "model_checkpoint.filepath": str(tmp_path / "best.keras"),
+        "model_checkpoint.save_best_only": True,
+    }
+    assert expected.items() <= values.items()
+    names = [event["name"] for event in events if event["e"] == "data" and event["kind"] == "model"]
+    assert names == ["teacher", "student", "distilled"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -228,3 +230,35 @@ def test_an_unknown_number_of_epochs_is_not_recorded(tmp_path: Path):
                provlake:wasDerivedFromAttribute/rdfs:label ?name FILTER(?name IN ("epochs", "steps")) }""",
         )
         assert rows == [("steps", 3)]
+
+
+def journal(home: Path) -> list[dict[str, Any]]:
+    (file,) = home.glob("runs/*/main.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_fine_tuning_uses_a_base_model_and_its_saved_model_is_the_trained_one(tmp_path: Path):
+    base = tmp_path / "base"
+    base.mkdir()
+    network = Network()
+    torch.save(network.state_dict(), base / "weights.bin")
+    network.config = SimpleNamespace(_name_or_path=str(base), _commit_hash="abc123", to_json_string=lambda: "{}")
+    home = tmp_path / "home"
+    with Capture("tuned", home=home, strict=True) as capture:
+        training = trainer(tmp_path, network, capture, epochs=1, save_strategy="no")
+        training.train()
+        training.save_model()
+        training.evaluate()
+        training.predict(Digits("test"))
+    events = journal(home)
+    models = {event["ref"]: event for event in events if event["e"] == "data" and event["kind"] == "model"}
+    used = {(event["at"], event["ref"]) for event in events if event["e"] == "used" and event.get("role") == "model"}
+    (initial,) = [models[ref] for at, ref in used if at == "training"]
+    assert (initial["name"], initial["values"]["revision"]) == ("base", "abc123")
+    assert initial["sha256"]
+    (begin,) = [event for event in events if event["e"] == "begin" and event["kind"] == "training"]
+    assert (begin["values"]["base_model"], begin["values"]["base_model_revision"]) == (str(base), "abc123")
+    evaluated = {models[ref].get("path", "") for at, ref in used if at.startswith("evaluation")}
+    assert evaluated == {str(tmp_path / "checkpoints" / "model.safetensors")}, "one model, in memory and in its file"
+    roles = {event["at"]: event["role"] for event in events if event["e"] == "used" and event.get("role") != "model"}
+    assert (roles["evaluation"], roles["evaluation-2"]) == ("validation", "test")

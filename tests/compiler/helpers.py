@@ -43,6 +43,7 @@ class Compiled:
     folder: Path
     module: ModuleType
     code: str
+    stub: str
     shapes: str
     context: str
     page: str
@@ -86,7 +87,9 @@ class OntologyCompiler:
         page = (docs / f"{paths[0].stem}.md").read_text(encoding="utf-8")
         code = module.read_text(encoding="utf-8")
         loaded = load(module)
-        return Compiled(self.folder, loaded, code, shapes.read_text("utf-8"), context.read_text("utf-8"), page, notes)
+        stub = module.with_suffix(".pyi").read_text(encoding="utf-8")
+        texts = (code, stub, shapes.read_text("utf-8"), context.read_text("utf-8"), page)
+        return Compiled(self.folder, loaded, *texts, notes)
 
 
 def load(path: Path) -> ModuleType:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import provml.vocab
 from provml.model.thing import CLASSES, Thing
+from provml.model.values import IRI
 from provml.validation import validate
 from provml.vocab import prov
 
@@ -251,7 +252,7 @@ def test_individual_of_a_class_with_required_fields_is_an_iri(compile_turtle):
             ex:i a owl:NamedIndividual , ex:A .
         ex:n a owl:DatatypeProperty . ex:has a owl:ObjectProperty ; rdfs:domain ex:A ; rdfs:range ex:A .
     """)
-    assert vocab.A("urn:a", n=1, has=vocab.I).has == (vocab.module.IRI(EX + "i"),)
+    assert vocab.A("urn:a", n=1, has=vocab.I).has == (IRI(EX + "i"),)
     assert vocab.has_note("i: its class has required fields")
 
 

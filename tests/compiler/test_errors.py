@@ -324,9 +324,9 @@ def test_command_line_has_imports_and_all_outputs(tmp_path, good):
     outputs = ["-o", tmp_path / "v.py", "--shapes", tmp_path / "s.ttl", "--context", tmp_path / "c.jsonld"]
     result = run(mine, "--import", good, *outputs, "--docs", tmp_path / "docs")
     assert result.exit_code == 0, result.output
-    vocab = {"v.py", "s.ttl", "c.jsonld", "my.md", "my.svg", "mine.md", "mine.svg"}
+    vocab = {"v.py", "v.pyi", "s.ttl", "c.jsonld", "my.md", "my.svg", "mine.md", "mine.svg"}
     assert set(tree(tmp_path)) == vocab | {"my.ttl", "mine.ttl"}
-    assert "class B(A):" in (tmp_path / "v.py").read_text()
+    assert "class B(A):" in (tmp_path / "v.pyi").read_text()
 
 
 def test_repeated_file_is_compiled_once(tmp_path, good):
@@ -336,7 +336,7 @@ def test_repeated_file_is_compiled_once(tmp_path, good):
     outputs = ["-o", tmp_path / "v.py", "--docs", tmp_path / "docs"]
     result = run(good, good, again, tmp_path / "linked.ttl", "--import", good, *outputs)
     assert result.exit_code == 0, result.output
-    assert (tmp_path / "v.py").read_text().count("class A(") == 1
+    assert (tmp_path / "v.pyi").read_text().count("class A(") == 1
     once = run(good, "-o", tmp_path / "w.py")
     assert once.exit_code == 0
     assert (tmp_path / "w.py").read_text().split("\n", 1)[1] == (tmp_path / "v.py").read_text().split("\n", 1)[1]
@@ -361,4 +361,4 @@ def test_an_ontology_in_rdf_xml_with_entities_is_compiled(tmp_path: Path):
     )
     result = run(path, "-o", tmp_path / "zoo.py")
     assert result.exit_code == 0, result.output
-    assert "class Lion" in (tmp_path / "zoo.py").read_text()
+    assert "class Lion" in (tmp_path / "zoo.pyi").read_text()

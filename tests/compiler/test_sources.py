@@ -8,6 +8,7 @@ import pyoxigraph as ox
 import pytest
 
 from provml.errors import OntologyError, WrongType
+from provml.model.values import IRI
 from provml.rdf import ntriples, read
 from provml.vocab import prov, provml
 
@@ -24,7 +25,7 @@ ex:Gpu a owl:Class ; rdfs:subClassOf prov:Entity .
 def test_ontology_that_imports_a_bundled_one_extends_its_classes(compile_turtle):
     vocab = compile_turtle(RUN)
     gpu = vocab.Gpu("urn:gpu:0")
-    fields = {name: prov.IRI("urn:some:" + name) for name in vocab.GpuTraining.REQUIRED}
+    fields = {name: IRI("urn:some:" + name) for name in vocab.GpuTraining.REQUIRED}
     run = vocab.GpuTraining("urn:run:1", has_gpu=gpu, **fields)
     assert isinstance(run, provml.TrainingExecution)
     assert types(run) == {EX + "GpuTraining", *provml.TrainingExecution.TYPES}
@@ -41,7 +42,7 @@ def test_bundled_terms_need_no_import(compile_turtle):
 def test_unrelated_ontology_does_not_import_the_bundled_ones(compile_turtle):
     vocab = compile_turtle("ex:Zoo a owl:Class .")
     assert types(vocab.Zoo("urn:z")) == {EX + "Zoo"}
-    assert "provml.vocab" not in vocab.code
+    assert "provml.vocab" not in vocab.stub
 
 
 @pytest.mark.parametrize(
@@ -59,8 +60,8 @@ def test_every_format_gives_the_same_classes(compile_turtle, ending, form):
     other = turtle.with_name(f"other{ending}")
     triples = [quad.triple for quad in ox.parse(path=turtle)]
     other.write_bytes(ox.serialize(triples, format=form))
-    expected = compile_turtle.compile(turtle).code.split("__all__")[1]
-    assert compile_turtle.compile(other).code.split("__all__")[1] == expected
+    expected = compile_turtle.compile(turtle).stub.split("__all__")[1]
+    assert compile_turtle.compile(other).stub.split("__all__")[1] == expected
 
 
 def test_byte_order_mark_is_not_a_syntax_error(compile_turtle):
@@ -218,7 +219,7 @@ def test_standard_super_properties_are_written(compile_turtle):
         ex:writer a owl:ObjectProperty ; rdfs:domain ex:Book ; rdfs:subPropertyOf dcterms:creator .
         ex:firstWriter a owl:ObjectProperty ; rdfs:subPropertyOf ex:writer .
     """)
-    book = vocab.Book("urn:b", first_writer=vocab.module.IRI("urn:me"))
+    book = vocab.Book("urn:b", first_writer=IRI("urn:me"))
     assert {("http://purl.org/dc/terms/creator", "urn:me"), (EX + "writer", "urn:me")} <= statements(book)
 
 

@@ -80,7 +80,7 @@ WRONG = {
 def test_mypy_accepts_correct_uses_and_refuses_wrong_ones(compile_turtle):
     vocab = compile_turtle(ZOO + MORE + UNORDERED)
     name = vocab.module.__name__
-    module = vocab.folder / f"{name}.py"
+    module = vocab.folder / f"{name}.pyi"
     right, wrong = vocab.folder / "right.py", vocab.folder / "wrong.py"
     right.write_text(RIGHT.format(module=name), encoding="utf-8")
     wrong.write_text(

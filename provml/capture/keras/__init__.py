@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
@@ -21,13 +22,15 @@ try:
     from provml.capture.keras._call_arguments import batch_size, fit_settings, record_arguments
     from provml.capture.keras._call_stack import CallStack, call_once_in_order, inspect_call_stack
     from provml.capture.keras._checkpoint_files import CheckpointFiles
-    from provml.capture.keras._early_stop import early_stopping_callbacks, stop_cause
+    from provml.capture.keras._early_stop import callback_settings, early_stopping_callbacks, stop_cause
     from provml.capture.keras._lr_attribution import RATE, Moment
     from provml.capture.keras._optimizers import OptimizerTracker
     from provml.capture.keras._validation import PREFIX, PairedValidation
 except ImportError as error:
     raise MissingDependency("keras", "keras") from error
 
+DEFAULT_NAME = re.compile(r"(sequential|functional|model)(_\d+)?")
+"""Names that Keras gives to models."""
 SUFFIXES = (".keras", ".h5", ".hdf5")
 """Suffixes of the files in which Keras saves models."""
 
@@ -86,6 +89,7 @@ class Capture(CaptureBase, keras.callbacks.Callback):
         self._planned_epochs = (self.params or {}).get("epochs")
         self._optimizers.begin_fit(model, self._callbacks, self)
         values = self._initial_settings(model) | fit_settings(arguments)
+        values |= self.try_or(lambda: callback_settings(self._callbacks), dict[str, Any]())
         layers: list[dict[str, Any]] = self.try_or(lambda: list(_layers.keras_layers(model)), [])
         values["num_layers"] = len(layers)
         self.data.reset("training", "validation")
@@ -200,7 +204,7 @@ class Capture(CaptureBase, keras.callbacks.Callback):
         if self._save_path is None and self._final_epoch in self._files.by_epoch:
             self.models.set_last(self._files.by_epoch[self._final_epoch])  # a checkpoint contains the same model
         else:
-            self.saved(self._save_path, epoch=self._final_epoch)
+            self.saved(self._save_path, name=own_name(self.model), epoch=self._final_epoch)
 
     def done(self, *, error: BaseException | None = None) -> None:
         """Save the model if that is still to be done, then end and save what is open."""
@@ -247,3 +251,11 @@ class Capture(CaptureBase, keras.callbacks.Callback):
             self.end_evaluation(measures)
         else:
             self._validation.end(measures)
+
+
+def own_name(model: Any) -> str:
+    """Return the name that the user gave to a model, such as "teacher"; empty if Keras named it."""
+    name = str(getattr(model, "name", ""))
+    class_name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(model).__name__).lower()
+    is_default = DEFAULT_NAME.fullmatch(name) or re.fullmatch(rf"{re.escape(class_name)}(_\d+)?", name)
+    return "" if is_default else name

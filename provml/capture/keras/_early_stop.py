@@ -9,6 +9,18 @@ import keras
 
 from provml.capture._hyperparameters import MANUAL
 
+CALLBACK_SETTINGS = {
+    "EarlyStopping": (
+        "early_stopping",
+        ("monitor", "patience", "min_delta", "baseline", "start_from_epoch", "restore_best_weights"),
+    ),
+    "ModelCheckpoint": (
+        "model_checkpoint",
+        ("monitor", "filepath", "save_best_only", "save_weights_only", "save_freq"),
+    ),
+}
+"""The settings of callbacks that are recorded, and the prefix of their names."""
+
 
 def stop_cause(callbacks: list[Any], last: int, logs: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """Return what stopped a training after an epoch: technique, reason and parameters."""
@@ -25,6 +37,20 @@ def stop_cause(callbacks: list[Any], last: int, logs: dict[str, Any]) -> tuple[s
     if has_nan_check and (loss is None or not math.isfinite(loss)):
         return "TerminateOnNaN", f"the loss was {loss}", {}
     return MANUAL, "stop_training was set", {}
+
+
+def callback_settings(callbacks: list[Any]) -> dict[str, Any]:
+    """Return the settings of the callbacks that decide when a training stops and which weights are saved."""
+    settings: dict[str, Any] = {}
+    for callback in callbacks:
+        for kind, (prefix, names) in CALLBACK_SETTINGS.items():
+            if isinstance(callback, getattr(keras.callbacks, kind)):
+                number = sum(key.startswith(prefix) and key.endswith(".monitor") for key in settings) + 1
+                label = prefix if number == 1 else f"{prefix}_{number}"
+                values = {name: getattr(callback, name, None) for name in names}
+                values |= {"min_delta": abs(callback.min_delta)} if "min_delta" in values else {}
+                settings |= {f"{label}.{name}": value for name, value in values.items() if value is not None}
+    return settings
 
 
 def early_stopping_callbacks(callbacks: list[Any]) -> list[Any]:

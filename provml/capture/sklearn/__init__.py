@@ -12,7 +12,9 @@ from provml.capture._settings import CaptureSettings
 from provml.capture.base import CaptureBase, check_save_path
 from provml.capture.sklearn import _introspect, _posthoc
 from provml.errors import MissingDependency
+from provml.journal.events import Produced
 from provml.recording.data import Data
+from provml.recording.data_registry import IdentityMap
 from provml.recording.redaction import redact
 from provml.recording.safety import never_raise, report_errors
 from provml.recording.stages import Stage, Step
@@ -43,14 +45,22 @@ class Capture(CaptureBase, HyperparameterSource):
         """Estimator of the open training by `partial_fit`."""
         self._passes = 0
         self._using: list[Data] = []
+        self._fitted: IdentityMap[Data] = IdentityMap()
+        """Fitted transformers."""
         self._previous_history: _introspect.History | None = None
         """History of the fits before a warm start."""
 
     # ---- fit
 
     def fit(self, estimator: E, X: Any, *y: Any, **named: Any) -> E:  # noqa: N803  # the name of scikit-learn
-        """Call `estimator.fit(X, y)` and record a training, with a preparation for each transformer of a pipeline."""
+        """Call `estimator.fit(X, y)` and record a training, with a preparation for each transformer of a pipeline.
+
+        A transformer that is fitted alone is a preparation.
+        """
         self._conclude_partial()
+        if _introspect.is_transformer(estimator):
+            self._call_transformer("fit", estimator, X, *y, **named)
+            return estimator
         self._before(estimator, X, _target(y, named), {name: value for name, value in named.items() if name != "y"})
         try:
             fitted: E = estimator.fit(X, *y, **named)  # type: ignore[attr-defined]
@@ -60,6 +70,57 @@ class Capture(CaptureBase, HyperparameterSource):
             raise
         self._after(fitted)
         return fitted
+
+    def fit_transform(self, transformer: Any, X: Any, *y: Any, **named: Any) -> Any:  # noqa: N803
+        """Call `transformer.fit_transform(X, y)` and record a preparation, from the data to what comes of it."""
+        return self._call_transformer("fit_transform", transformer, X, *y, **named)
+
+    def transform(self, transformer: Any, X: Any, **named: Any) -> Any:  # noqa: N803
+        """Call `transformer.transform(X)` and record a preparation, from the data to what comes of it."""
+        return self._call_transformer("transform", transformer, X, **named)
+
+    def _call_transformer(self, method: str, transformer: Any, x: Any, *y: Any, **named: Any) -> Any:
+        """Call a method of a transformer and record it as a preparation."""
+        opened: list[Step] = []
+        self._begin_preparation(transformer, x, _target(y, named), method, opened)
+        try:
+            result = getattr(transformer, method)(x, *y, **named)
+        except BaseException as error:
+            for step in opened:
+                step.done(error=error)
+            raise
+        for step in opened:
+            self._end_preparation(step, transformer, None if method == "fit" else result, is_fit=method != "transform")
+        return result
+
+    @never_raise
+    def _begin_preparation(self, transformer: Any, x: Any, y: Any, method: str, opened: list[Step]) -> None:
+        last = _introspect.steps(transformer)[1]
+        name = type(last if method == "fit" else transformer).__name__
+        using = [data for label, table in (("X", x), ("y", y)) for data in self._table(table, label)]
+        if method == "transform" and (fitted := self._fitted.get(transformer)) is not None:
+            using.append(fitted)
+        values = {"transformer": type(transformer).__name__, **_introspect.parameters(transformer)}
+        opened.append(self.run.preparation(name, using=using, **self.hyperparameters.select(values)))
+        opened[0].implemented_by(
+            type(transformer).__name__,
+            software="scikit-learn",
+            version=sklearn.__version__,
+            module=type(transformer).__module__,
+        )
+
+    @never_raise
+    def _end_preparation(self, step: Step, transformer: Any, result: Any, *, is_fit: bool) -> None:
+        if is_fit:
+            kind = type(transformer).__name__
+            self._fitted.set(transformer, step.produced(None, name=f"fitted {kind}", data_type=kind))
+        for data in self._table(result, f"X by {step.name}"):
+            step.run._emit(Produced(step._location, data.ref))
+        step.done()
+
+    def _table(self, table: Any, name: str) -> list[Data]:
+        """Return a table as data without a role: what is made of it decides that."""
+        return _tables.record_table(self.run, table, "", name)
 
     @never_raise
     def _before(self, estimator: Any, x: Any, y: Any, named: Mapping[str, Any]) -> None:

@@ -48,6 +48,13 @@ def is_search(estimator: Any) -> bool:
     return hasattr(estimator, "estimator") and any(hasattr(estimator, space) for space in SPACES)
 
 
+def is_transformer(estimator: Any) -> bool:
+    """Return whether an estimator only prepares data: it transforms and predicts nothing."""
+    last = steps(estimator)[1]
+    others = ("predict", "score_samples", "fit_predict", "decision_function")
+    return hasattr(last, "transform") and not is_search(last) and not any(hasattr(last, name) for name in others)
+
+
 def steps(estimator: Any) -> tuple[list[tuple[str, Any]], Any]:
     """Return the transformers of a pipeline and of nested pipelines, and the final estimator."""
     pairs = getattr(estimator, "steps", None)
@@ -105,10 +112,13 @@ def encode_param(value: Any) -> Any:
         return "None"
     if plain(value).__class__ in PLAIN:
         return value
-    if isinstance(value, (list, tuple, dict)):
+    if isinstance(value, (list, tuple, dict)) and len(value) <= MAX_LENGTH:
         items = value.values() if isinstance(value, dict) else value
-        if len(value) <= MAX_LENGTH and all(plain(item).__class__ in PLAIN for item in items):
+        if all(plain(item).__class__ in PLAIN for item in items):
             return value
+        if isinstance(value, dict):
+            return {str(key): encode_param(item) for key, item in value.items()}
+        return [encode_param(item) for item in value]  # such as the transformers of a ColumnTransformer
     if isinstance(value, type):
         return value.__qualname__
     if hasattr(value, "shape") and hasattr(value, "dtype"):

@@ -54,7 +54,7 @@ class SectionWriter:
             parts.append("\n".join(["| field | type | definition |", "|---|---|---|", *rows]))
         inherited = [
             f"- from {self.link(iri)}: {', '.join(_field_name(name, cls.fields[name]) for name in names)}"
-            for iri, names in cls.inherited
+            for iri, names in self.schema.inherited_fields(cls)
         ]
         return [*parts, "Inherited fields:", "\n".join(inherited)] if inherited else parts
 

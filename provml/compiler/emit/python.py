@@ -1,12 +1,12 @@
-"""Generate Python: one module of typed classes per ontology."""
+"""Generate Python: for each ontology a module with the table of its classes, and a stub that declares them."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from provml.compiler.data_ranges import DataRange
 from provml.compiler.schema import ClassTerm, FieldSpec, Individual, Schema
@@ -52,95 +52,147 @@ class ModuleWriter:
     def __init__(self, schema: Schema, sources: Iterable[Source]) -> None:
         self.schema = schema
         self.sources = list(sources)
-        self.base_modules: set[str] = set()
-        self.annotation_modules: set[str] = set()
+        self.modules: set[str] = set()
+        """Other modules of the vocabulary that the stub has to import."""
         self.names: set[str] = set()
-        """Names that the module has to import."""
+        """Names that the stub has to import."""
 
-    def text(self, comment: str, title: str) -> str:
-        """Return the text of the module."""
-        header = f"{comment}# ruff: noqa\n{doc(f'{title}: typed classes.', indent=0)}\n\n"
+    def _terms(self) -> tuple[list[ClassTerm], list[Individual]]:
+        """Return the classes, superclasses first, and the individuals of the sources."""
         classes = [cls for _, cls in self.schema.canonical_classes() if cls.source in self.sources]
-        classes.sort(key=lambda cls: (len(cls.ancestors), cls.iri))
         individuals = [each for each in self.schema.individuals.values() if each.source in self.sources]
-        individuals.sort(key=lambda each: each.iri)
+        return (
+            sorted(classes, key=lambda cls: (len(cls.ancestors), cls.iri)),
+            sorted(individuals, key=lambda each: each.iri),
+        )
+
+    def module(self, comment: str, title: str) -> str:
+        """Return the text of the module: a table, from which the classes are created when they are first used."""
+        classes, individuals = self._terms()
+        tables: list[tuple[str, Mapping[str, object]]] = [
+            ("classes", {cls.name: self.class_row(cls) for cls in classes}),
+            ("individuals", {each.name: self.individual_row(each) for each in individuals}),
+            ("renamed", {alias: cls.name for cls in classes for alias in cls.aliases}),
+        ]
+        parts = (f'"{key}": {{\n{_lines(rows)}}}' for key, rows in tables)
+        return f"""{comment}# ruff: noqa
+{doc(f"{title}: typed classes. The stub next to this file declares them.", indent=0)}
+
+from provml.model.vocabulary import Vocabulary as _Vocabulary
+
+_VOCABULARY = _Vocabulary(globals(), r'''{{
+{",".join(parts)}
+}}''')
+
+__all__ = _VOCABULARY.names
+__getattr__ = _VOCABULARY.resolve
+
+
+def __dir__() -> list[str]:
+    return __all__
+"""
+
+    def class_row(self, cls: ClassTerm) -> dict[str, object]:
+        """Return the row of a class in the table of the module."""
+        row: dict[str, object] = {
+            "iri": cls.iri,
+            "bases": [self.reference(parent) for parent in cls.bases],
+            "doc": self.documentation(cls),
+        }
+        equivalents = [iri for iri in cls.equivalents if not self.schema.classes[iri].deprecated]
+        if equivalents:
+            row["equivalents"] = equivalents
+        if cls.own:
+            row["fields"] = [_field_row(name, cls.fields[name]) for name in cls.own]
+        return row
+
+    def individual_row(self, individual: Individual) -> dict[str, object]:
+        """Return the row of an individual: an IRI if its class has required fields, else a thing."""
+        row: dict[str, object] = {"iri": individual.iri}
+        if not self._is_iri(individual):
+            row["class"] = self.reference(individual.class_iri)
+            if individual.label:
+                row["label"] = individual.label
+        return row
+
+    def _is_iri(self, individual: Individual) -> bool:
+        fields = self.schema.classes[individual.class_iri].fields
+        return any(spec.required for spec in fields.values())
+
+    def stub(self, comment: str, title: str) -> str:
+        """Return the text of the stub, which declares the classes for editors and type checkers."""
+        classes, individuals = self._terms()
         bodies = [self.write_class(cls) for cls in classes]
         bodies += ["\n".join(self.write_individual(each) for each in individuals)] if individuals else []
         aliases = {alias: cls.name for cls in classes for alias in cls.aliases}
-        if aliases:
-            self.names.add("warn")
-            bodies.append(alias_table(aliases))
+        bodies += ["\n".join(f"{alias} = {name}" for alias, name in sorted(aliases.items())) + "\n"] if aliases else []
         exported = sorted({*(cls.name for cls in classes), *(each.name for each in individuals)})
         names = "".join(f'    "{name}",\n' for name in exported)
-        return f"{header}{self.write_imports()}\n\n__all__ = [\n{names}]\n\n\n" + "\n\n".join(bodies) + "\n"
+        header = f"{comment}# ruff: noqa\n{doc(f'{title}: typed classes.', indent=0)}\n\n{self.write_imports()}"
+        return f"{header}\n\n__all__ = [\n{names}]\n\n\n" + "\n\n".join(bodies)
 
     # ---- parts
 
     def write_imports(self) -> str:
-        typing = {"Any", "ClassVar"} & self.names
-        later = sorted(self.annotation_modules - self.base_modules)
-        if later or "warn" in self.names:
-            typing.add("TYPE_CHECKING")
+        typing = sorted({"Any"} & self.names)
         standard = [
-            self._import("collections.abc", "Iterable", "Mapping"),
+            self._import("collections.abc", "Iterable"),
             self._import("datetime", "date", "datetime", "time", "timedelta"),
             self._import("decimal", "Decimal"),
             self._import("pathlib", "PurePath"),
-            _import("typing", [*sorted(typing), *(["Literal as OneOf"] if "OneOf" in self.names else [])]),
+            _import("typing", [*typing, *(["Literal as OneOf"] if "OneOf" in self.names else [])]),
         ]
         own = [
-            self._import("provml.model.field", "Field"),
-            f"from provml.model.thing import {'Thing, resolve_renamed' if 'warn' in self.names else 'Thing'}",
+            _import(
+                "provml.model.thing", ["Thing", *sorted(self.names & {"Value as _Value", "required as _required"})]
+            ),
             self._import("provml.model.values", *VALUE_NAMES),
-            _import(PACKAGE, sorted(self.base_modules)),
+            _import(PACKAGE, sorted(self.modules)),
         ]
-        blocks = ["from __future__ import annotations", *("\n".join(filter(None, lines)) for lines in (standard, own))]
-        if later:
-            blocks.append(f"if TYPE_CHECKING:\n    {_import(PACKAGE, later)}")
-        return "\n\n".join(filter(None, blocks)) + "\n"
+        return "\n\n".join(filter(None, ("\n".join(filter(None, lines)) for lines in (standard, own)))) + "\n"
 
     def _import(self, module: str, *names: str) -> str:
         """Return the import of those names that the module uses; empty if it uses none."""
         return _import(module, sorted(self.names.intersection(names)))
 
-    def reference(self, iri: str, *, base: bool = False) -> str:
+    def reference(self, iri: str) -> str:
         """Return the name of a class in this module."""
         cls = self.schema.classes[self.schema.canonical[iri]]
         if cls.source in self.sources:
             return cls.name
         module = self.schema.modules[cls.source]
-        (self.base_modules if base else self.annotation_modules).add(module)
+        self.modules.add(module)
         return f"{module}.{cls.name}"
 
     def write_class(self, cls: ClassTerm) -> str:
-        self.names.add("ClassVar")
-        bases = [self.reference(parent, base=True) for parent in cls.bases] or ["Thing"]
-        lines = [f"class {cls.name}({', '.join(bases)}):", self.docstring(cls), "", "    __slots__ = ()", ""]
-        lines.append(f'    CLASS_IRI: ClassVar[str | None] = "{cls.iri}"')
-        lines.append("    TYPES: ClassVar[tuple[str, ...]] = (")
-        lines += [f'        "{name}",' for name in cls.types]
-        lines.append("    )")
-        if cls.own:
-            self.names.add("Field")
-            lines.append("    OWN_FIELDS: ClassVar[tuple[Field, ...]] = (")
-            lines += [f"        {self.row(name, cls.fields[name])}," for name in cls.own]
-            lines.append("    )")
-            for name in cls.own:
-                spec = cls.fields[name]
-                lines.append(f"\n    {name}: {self.read_type(spec)}")
-                lines.append(doc(spec.prop.definition or spec.prop.label, indent=4))
-        return "\n".join([*lines, "", self.write_init(cls)]) + "\n"
+        bases = [self.reference(parent) for parent in cls.bases] or ["Thing"]
+        lines = [f"class {cls.name}({', '.join(bases)}):", doc(self.documentation(cls), indent=4)]
+        for name in cls.own:
+            spec = cls.fields[name]
+            self.names |= {"Value as _Value", *(["required as _required"] if spec.required else [])}
+            default = "_required()" if spec.required else "..."
+            lines.append(f"\n    {name}: _Value[{self.read_type(spec)}, {self.parameter_type(spec)}] = {default}")
+            lines.append(doc(spec.prop.definition or spec.prop.label, indent=4))
+        return "\n".join(lines) + "\n"
 
-    def docstring(self, cls: ClassTerm) -> str:
+    def documentation(self, cls: ClassTerm) -> str:
+        """Return the docstring of a class: definition, examples and its own fields."""
         parts = [cls.definition or f"{cls.label[:1].upper()}{cls.label[1:]}."]
         parts += [f"Example: {example}" for example in cls.examples]
         if cls.deprecated:
-            has_subclass = any(cls.iri in other.parents for _, other in self.schema.canonical_classes())
-            advice = " Use one of its subclasses instead." if has_subclass else ""
+            advice = " Use one of its subclasses instead." if cls.iri in self._superclasses else ""
             parts.append(f"Deprecated: it exists for older queries.{advice}")
         if cls.own:
             parts.append("\n".join(["Fields:", *(self.field_line(name, cls.fields[name]) for name in cls.own)]))
-        return doc("\n\n".join(parts), indent=4)
+        count = len(cls.fields) - len(cls.own)
+        if count:
+            sources = [self.schema.classes[parent].name for parent in cls.parents]
+            parts.append(f"Inherits {count} field{'s' if count > 1 else ''} from {', '.join(sources)}.")
+        return "\n\n".join(parts).strip()
+
+    @cached_property
+    def _superclasses(self) -> set[str]:
+        return {parent for _, cls in self.schema.canonical_classes() for parent in cls.parents}
 
     def field_line(self, name: str, spec: FieldSpec) -> str:
         """Return the line of a field in the docstring of its class, which `help` and editors show."""
@@ -149,54 +201,12 @@ class ModuleWriter:
         lines = textwrap.wrap(text, 112, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
         return "\n".join(f"    {line}" for line in lines)
 
-    def row(self, name: str, spec: FieldSpec) -> str:
-        """Return the row of a field in the table of its class."""
-        parts = [quote(name), quote(spec.prop.iri), quote(spec.kind)]
-        if spec.single:
-            parts.append("single=True")
-        if spec.required:
-            parts.append(f"min_count={spec.min_count}")
-        if spec.max_count is not None:
-            parts.append(f"max_count={spec.max_count}")
-        if not spec.prop.is_object:
-            parts += _data_arguments(spec.data)
-        elif spec.ranges:
-            parts.append(f"ranges={_tuple(_tuple(map(quote, sorted(names))) for names in spec.ranges)}")
-        if spec.prop.super_properties:
-            parts.append(f"super_properties={_tuple(map(quote, spec.prop.super_properties))}")
-        if spec.prop.inverse is not None:
-            parts.append(f"inverse={quote(spec.prop.inverse)}")
-        return f"Field({', '.join(parts)})"
-
-    def write_init(self, cls: ClassTerm) -> str:
-        self.names |= {"Iterable", "Mapping"}
-        names = [*cls.own, *(name for _, inherited in cls.inherited for name in inherited)]
-        ordered = [(name, cls.fields[name]) for name in sorted(names, key=lambda name: not cls.fields[name].required)]
-        lines = ["    def __init__(", "        self,", "        iri: str,", "        *,"]
-        lines += [f"        {name}: {self.parameter_type(spec)}," for name, spec in ordered]
-        lines += [
-            "        label: str | Iterable[str] | None = None,",
-            "        comment: str | Iterable[str] | None = None,",
-            "        extra: Mapping[str, object] | None = None,",
-            "    ) -> None:",
-            "        values: dict[str, object] = {}",
-        ]
-        for name in [name for name, _ in ordered] + ["label", "comment"]:
-            lines += [f"        if {name} is not None:", f'            values["{name}"] = {name}']
-        lines.append("        self._assign(iri, values, extra)")
-        return "\n".join(lines)
-
     def write_individual(self, individual: Individual) -> str:
-        """Return an individual as a thing, or as an IRI if its class has required fields."""
-        fields = self.schema.classes[individual.class_iri].fields
-        if any(spec.required for spec in fields.values()):
+        if self._is_iri(individual):
             self.names.add("IRI")
-            value = f"IRI({quote(individual.iri)})"
-        else:
-            label = f", label={quote(individual.label)}" if individual.label else ""
-            value = f"{self.reference(individual.class_iri, base=True)}({quote(individual.iri)}{label})"
+        kind = "IRI" if self._is_iri(individual) else self.reference(individual.class_iri)
         text = individual.definition or individual.label or individual.name
-        return f"{individual.name} = {value}\n{doc(text, indent=0)}\n"
+        return f"{individual.name}: {kind}\n{doc(text, indent=0)}\n"
 
     # ---- types
 
@@ -238,25 +248,45 @@ class ModuleWriter:
     def parameter_type(self, spec: FieldSpec) -> str:
         annotation = self.value_type(spec, accepted=True)
         if not spec.single:
+            self.names.add("Iterable")
             annotation = f"{annotation} | Iterable[{annotation}]"
-        return annotation if spec.required else f"{annotation} | None = None"
+        return annotation if spec.required else f"{annotation} | None"
 
 
-def alias_table(aliases: Mapping[str, str]) -> str:
-    """Return the code of deprecated class names: aliases for type checkers, a warning at run time."""
-    return "\n".join(
-        [
-            "if TYPE_CHECKING:",
-            *(f"    {alias} = {name}" for alias, name in sorted(aliases.items())),
-            "else:",
-            "    _RENAMED = {",
-            *(f'        "{alias}": "{name}",' for alias, name in sorted(aliases.items())),
-            "    }",
-            "",
-            "    def __getattr__(name: str) -> object:",
-            "        return resolve_renamed(__name__, globals(), _RENAMED, name)",
-        ]
-    )
+def _field_row(name: str, spec: FieldSpec) -> list[object]:
+    """Return the row of a field in the table of its class: name, property, kind and options of `Field`."""
+    options: dict[str, object] = {}
+    if spec.single:
+        options["single"] = True
+    if spec.required:
+        options["min_count"] = spec.min_count
+    if spec.max_count is not None:
+        options["max_count"] = spec.max_count
+    if not spec.prop.is_object:
+        options |= _data_options(spec.data)
+    elif spec.ranges:
+        options["ranges"] = [sorted(names) for names in spec.ranges]
+    if spec.prop.super_properties:
+        options["super_properties"] = spec.prop.super_properties
+    if spec.prop.inverse is not None:
+        options["inverse"] = spec.prop.inverse
+    row: list[object] = [name, spec.prop.iri, spec.kind]
+    return [*row, options] if options else row
+
+
+def _data_options(data: DataRange) -> dict[str, object]:
+    """Return the options of a field for a data range."""
+    options = {"datatype": data.datatype, "limits": data.limits, "pattern": data.pattern, "choices": data.choices}
+    return {name: value for name, value in options.items() if value}
+
+
+def _lines(rows: Mapping[str, object]) -> str:
+    """Return the members of a JSON object, one a line, for the inside of a raw string in triple quotes."""
+    return ",\n".join(f"{_json(name)}: {_json(row)}" for name, row in rows.items()) + ("\n" if rows else "")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value).replace("'", "\\u0027")
 
 
 def quote(text: str) -> str:
@@ -266,27 +296,6 @@ def quote(text: str) -> str:
 
 def _import(module: str, names: list[str]) -> str:
     return f"from {module} import {', '.join(names)}" if names else ""
-
-
-def _data_arguments(data: DataRange) -> Iterator[str]:
-    """Return the keyword arguments of a field for a data range."""
-    if data.datatype is not None:
-        yield f"datatype={quote(data.datatype)}"
-    if data.limits:
-        yield f"limits={_tuple(f'({quote(facet)}, {_number(bound)})' for facet, bound in data.limits)}"
-    if data.pattern is not None:
-        yield f"pattern={quote(data.pattern)}"
-    if data.choices:
-        yield f"choices={_tuple(map(quote, data.choices))}"
-
-
-def _tuple(items: Iterable[str]) -> str:
-    parts = list(items)
-    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
-
-
-def _number(number: float) -> str:
-    return repr(number) if math.isfinite(number) else f'float("{number}")'
 
 
 def first_sentence(text: str) -> str:
