@@ -8,7 +8,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -78,12 +78,11 @@ def run_folders(home: Path) -> set[str]:
         return set()
 
 
-def scan_runs(home: Path, skip: Callable[[str], bool] | None = None) -> Iterator[RunFiles]:
+def scan_runs(home: Path, skip: Set[str] = frozenset()) -> Iterator[RunFiles]:
     """Yield the folders of all runs of a home, but for those to skip."""
     runs = f"{home}/runs"
-    for name in run_folders(home).union(segments.manifest(home)):
-        if skip is None or not skip(name):
-            yield _scan_folder(f"{runs}/{name}")
+    for name in run_folders(home).union(segments.manifest(home)) - skip:
+        yield _scan_folder(f"{runs}/{name}")
 
 
 def _scan_folder(path: str | Path) -> RunFiles:

@@ -196,9 +196,9 @@ class Store:
                 "provml: the index of %s is of another version of provml. A new one is built in the background%s; "
                 "until then answers are those of %s."
             )
-            made = datetime.fromtimestamp(self._index.position[1], UTC).strftime("%Y-%m-%d %H:%M UTC")
+            as_of = datetime.fromtimestamp(self._index.position[1], UTC).strftime("%Y-%m-%d %H:%M UTC")
             process = f" (process {pid})" if pid is not None else ""
-            logging.getLogger("provml").warning(message, self.home, process, made)
+            logging.getLogger("provml").warning(message, self.home, process, as_of)
         return False
 
     def _check_open(self) -> None:
