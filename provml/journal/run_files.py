@@ -8,7 +8,8 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -78,7 +79,7 @@ def run_folders(home: Path) -> set[str]:
         return set()
 
 
-def scan_runs(home: Path, skip: Set[str] = frozenset()) -> Iterator[RunFiles]:
+def scan_runs(home: Path, skip: AbstractSet[str] = frozenset()) -> Iterator[RunFiles]:
     """Yield the folders of all runs of a home, but for those to skip."""
     runs = f"{home}/runs"
     for name in run_folders(home).union(segments.manifest(home)) - skip:

@@ -74,6 +74,10 @@ OF_STAGES = """SELECT ?stage ?node ?attribute ?value WHERE {
   ?node prov:wasGeneratedBy ?stage ; a provml:ModelEvaluation ; prov:value ?value ;
         provlake:wasDerivedFromAttribute ?attribute .
 }"""
+OF_ANY = """SELECT ?stage ?node ?attribute ?value WHERE {
+  ?node prov:wasGeneratedBy ?stage ; a provml:ModelEvaluation ; prov:value ?value ;
+        provlake:wasDerivedFromAttribute ?attribute .
+}"""
 EVALUATED = "SELECT ?stage ?training WHERE { ?stage provml:evaluatedTraining ?training }"
 VALIDATED = """SELECT DISTINCT ?stage ?training WHERE {
   ?stage a provml:ValidationExecution .
@@ -340,6 +344,7 @@ class _PartLoader(_Loader):
             self._add_stages(restrict(TYPES_OF_STAGES, "stage", others))
 
     def _of_stages(self, sparql: str) -> Iterator[tuple[Any, ...]]:
+        sparql = OF_ANY if sparql == OF_STAGES else sparql  # the stages are known, and so are their types
         rows = list(self._select(restrict(sparql, "stage", self.stages)))
         missing = {attribute.value for _, _, attribute, _ in rows} - self.names.keys()
         if missing:
