@@ -25,9 +25,10 @@ SLOW = {  # reasoners, second engines, type checkers, linters, builds, the W3C s
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
     "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "browser", "child_runs",
-    "clients", "crash", "demo", "endpoint", "endpoint_sync", "journals", "live", "log", "maintenance", "openapi",
-    "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store", "replay", "security",
-    "segments", "serve", "server", "shipping", "sparql", "status", "store", "terminal", "traps",
+    "clients", "crash", "demo", "endpoint", "endpoint_sync", "header_timeout", "journals", "live", "log", "maintenance",
+    "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store", "replay",
+    "security", "segments", "serve", "server", "shared_folder", "shipping", "sparql", "status", "store", "terminal",
+    "traps",
 }  # fmt: skip
 
 

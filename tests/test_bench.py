@@ -75,3 +75,9 @@ def test_the_shipping_benchmark_prints_all_settings_and_the_delay():
     for setting in "ABCDEF":
         assert f"provml {setting}: queue" in output
     assert "weak scaling" in output
+
+
+def test_the_benchmark_of_many_runs_measures_commands_before_and_after_packing():
+    output = run_benchmark("many_runs.py", "--runs", "12")
+    for text in ("first index", "provml ask q5", "provml remove", "provml pack", "an event is visible after"):
+        assert text in output

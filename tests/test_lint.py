@@ -149,18 +149,20 @@ THIRD_PARTY = {
     "owlready2": {"validation"},
     "pandas": {"answers"},
     "polars": {"answers"},
+    "prov": {"exchange"},
     "pyhornedowl": {"compiler"},
     "pyoxigraph": {"answers", "cli", "compiler", "rdf", "recording", "store", "validation", "web"},
     "pyshacl": {"validation"},
     "pytorch_lightning": {"capture"},
     "rdflib": {"exchange", "validation"},
     "sklearn": {"capture", "demo"},
+    "sqlalchemy": {"exchange"},
     "starlette": {"web"},
     "torch": {"capture", "demo"},
     "transformers": {"capture"},
     "uvicorn": {"web"},
     "xgboost": {"capture"},
-    "yaml": {"catalog", "workflow"},
+    "yaml": {"catalog", "exchange", "workflow"},
 }
 """The parts of provml that import a package from outside. A contract of import-linter names the packages that it
 forbids; a package that is new is refused here until it is listed."""

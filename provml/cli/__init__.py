@@ -16,6 +16,7 @@ validate     validate
 pictures     plot, lineage, report
 importing    import
 shipping     ship
+replay       replay
 syncing      sync
 mcp          mcp
 compile      compile, ontology
@@ -47,6 +48,7 @@ from provml.cli import (
     mcp,
     pictures,
     query,
+    replay,
     runs,
     serve,
     shipping,
@@ -77,6 +79,7 @@ for module in (
     importing,
     serve,
     shipping,
+    replay,
     syncing,
     ui,
     maintenance,

@@ -66,6 +66,10 @@ class EventFormatter:
             where = f"imported by {event.writer}"
         return f"{event.name} began{model}, {where}, {datetime.fromtimestamp(event.time):%Y-%m-%d}"
 
+    def imported(self, event: events.Imported) -> str:
+        tool = f"{event.tool} {event.version}".strip() or event.format
+        return f"imported from {event.source} of {tool} on {datetime.fromtimestamp(event.time):%Y-%m-%d}"
+
     def fault(self, event: events.CaptureErrors) -> str:
         lost = f", lost batches: {event.lost_batches}" if event.lost_batches else ""
         messages = [f"{text} ({count} times)" if count > 1 else text for text, count in event.messages.items()]
@@ -188,6 +192,7 @@ FORMATTERS: dict[type, Callable[[EventFormatter, Any], str]] = {
     events.ExecutionDetails: EventFormatter.ran,
     events.Layers: EventFormatter.layers,
     events.CaptureErrors: EventFormatter.fault,
+    events.Imported: EventFormatter.imported,
     events.End: EventFormatter.end,
 }
 

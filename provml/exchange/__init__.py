@@ -1,13 +1,28 @@
 """Import from and export to the formats of other tools.
 
-base          what an importer is
-importing     the registry of importers, and the import of a source
-run_journals  imported runs as journals of a home
-dnnprov       database dumps of DfAnalyzer, DNNProv, Keras-Prov and CNNProv
+base            what an importer is
+importing       the import of a source, once or as long as it grows, and the report
+registry        the importers by format
+foreign_run     the record of a tracker's run that importers fill
+foreign_events  that record as events: epochs or steps, validation, adaptations
+activity_graph  activities and entities of a document, and their events
+losses          the account: kept, guessed, not in the source, not representable
+points          points of metrics in limited memory
+typed_text      types of values that a tool wrote as text
+source_files    files of a source, read with care
+protobuf        protobuf messages by field number
+run_journals    imported runs as journals of a home
+growing_journal the journal of a run that another program records piece by piece
+mlflow, openlineage, provlake   translations that serve both a protocol and files
+
+Importers: mlflow_store, wandb, tensorboard, sacred, dvclive, codecarbon, flowcept, message_logs (ProvLake and
+OpenLineage), dnnprov (DfAnalyzer), yprov, rocrate, prov_documents.
 """
 
 from provml.exchange.base import Importer, ImportOptions, SkippedPart, SourceRun
-from provml.exchange.importing import IMPORTERS, ImportReport, read
+from provml.exchange.importing import ImportReport, follow, read
+from provml.exchange.losses import LossReport
+from provml.exchange.registry import IMPORTERS
 from provml.exchange.run_journals import ImportedRun
 
 __all__ = [
@@ -16,7 +31,9 @@ __all__ = [
     "ImportReport",
     "ImportedRun",
     "Importer",
+    "LossReport",
     "SkippedPart",
     "SourceRun",
+    "follow",
     "read",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from provml.exchange.losses import LossReport
 from provml.journal import events
 
 
@@ -21,17 +22,30 @@ class ImportOptions:
     model: str = ""
     on_progress: Callable[[int], None] | None = None
 
+    def advance(self, size: int) -> None:
+        """Report progress: a number of bytes was read."""
+        if self.on_progress is not None:
+            self.on_progress(size)
+
 
 @dataclass(frozen=True)
 class SourceRun:
     """A run of a source: an id that is the same in every import, and its events, the header first.
 
-    `notes` describe what the importer had to guess.
+    `notes` describe what the importer had to guess; `losses` is the account of all items, complete when all events
+    were read. `last_time` is the time of the last sign of life, in seconds since 1970, if the run has not ended.
     """
 
     id: str
     events: Iterable[events.AnyEvent]
     notes: list[str] = field(default_factory=list)
+    losses: LossReport = field(default_factory=LossReport)
+    last_time: float | None = None
+    tags: tuple[str, ...] = ()
+    """Words that the run was tagged with."""
+    remarks: tuple[str, ...] = ()
+    """Texts that people wrote about the run."""
+    writer: str = ""
 
 
 @dataclass(frozen=True)

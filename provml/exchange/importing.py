@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from provml.errors import FileFormatError, plural
 from provml.exchange.base import Importer, ImportOptions, SkippedPart
-from provml.exchange.dnnprov import DfAnalyzerDump
+from provml.exchange.losses import LossReport
+from provml.exchange.mlflow_store import is_database_url
+from provml.exchange.registry import IMPORTERS
 from provml.exchange.run_journals import CHANGED, NEW, UNCHANGED, ImportedRun, write_run
-from provml.paths import default_home, path_mode
+from provml.paths import atomic_write, default_home, path_mode
 
-IMPORTERS: dict[str, Importer] = {importer.name: importer for importer in (DfAnalyzerDump(),)}
-"""Importers by the name of their format. A source is read by the first one that recognises it."""
 SKIPPED = "skipped"
+FOLLOW_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,17 @@ class ImportReport:
     def is_empty(self) -> bool:
         """True if the source has nothing that could be imported."""
         return not self.runs
+
+    @property
+    def totals(self) -> LossReport:
+        """The numbers of all runs together, with the remarks of all."""
+        totals = LossReport()
+        for run in self.runs:
+            totals.add(run.losses)
+            totals.guesses += run.losses.guesses
+            totals.losses += run.losses.losses
+            totals.absent += run.losses.absent
+        return totals
 
     def rows(self) -> list[tuple[object, ...]]:
         """Return a row for each run and each skipped part, by `columns`."""
@@ -59,10 +74,30 @@ class ImportReport:
             parts.append(f"{plural(len(self.skipped), 'part')} skipped")
         return f"{self.source.name} ({self.format}): {'; '.join(parts)}"
 
+    def to_data(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        runs = [
+            {
+                **{name: getattr(run, name) for name in ("id", "name", "model", "result", "epochs", "measures")},
+                "notes": list(run.notes),
+                **run.losses.to_data(),
+            }
+            for run in self.runs
+        ]
+        skipped = [{"name": part.name, "reason": part.reason, "is_run": part.is_run} for part in self.skipped]
+        totals = self.totals.to_data()["totals"]
+        return {"source": str(self.source), "format": self.format, "totals": totals, "runs": runs, "skipped": skipped}
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the report as a JSON file."""
+        with atomic_write(Path(path)) as file:
+            file.write(json.dumps(self.to_data(), indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+
     def __str__(self) -> str:
         lines = [self.summary()]
         lines += [f"note: run {run.id}: {note}" for run in self.runs for note in run.notes]
         lines += [f"skipped {part.name}: {part.reason}" for part in self.skipped]
+        lines += self.totals.lines()
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -84,7 +119,7 @@ def read(
     `fmt` is the name of a format; without it, the source is recognised by its content. `model` names the model where
     the source does not. Importing a source again adds what is new in it.
     """
-    path, folder = Path(source), Path(home or default_home())
+    path, folder = _source_path(source), Path(home or default_home())
     importer = choose_importer(path, fmt)
     report = ImportReport(path, folder, importer.name)
     for part in importer.read(path, ImportOptions(model, on_progress)):
@@ -97,11 +132,58 @@ def read(
     return report
 
 
+def follow(
+    source: str | os.PathLike[str],
+    home: str | os.PathLike[str] | None = None,
+    *,
+    fmt: str = "",
+    model: str = "",
+    seconds: float = FOLLOW_SECONDS,
+) -> Iterator[ImportReport]:
+    """Import a source, and again whenever it has changed; yield the report of each import.
+
+    A source that cannot be read at a moment, because it is being written, is read again later.
+    """
+    path = _source_path(source)
+    previous: object = None
+    is_first = True
+    while True:
+        state = _state(path)
+        if state != previous:
+            previous = state
+            try:
+                yield read(path, home, fmt=fmt, model=model)
+            except FileFormatError:
+                if is_first and not path_mode(path):
+                    raise
+            is_first = False
+        time.sleep(seconds)
+
+
+def _source_path(source: str | os.PathLike[str]) -> Path:
+    """Return a source as a path; the URL of an SQLite file is its path."""
+    text = os.fspath(source)
+    return Path(text.removeprefix("sqlite:///"))
+
+
+def _state(path: Path) -> object:
+    """Return what changes when a source changes: sizes and times of its files."""
+    from provml.exchange.source_files import walk
+
+    try:
+        files = [path, *path.parent.glob(f"{path.name}-wal")] if path.is_file() else walk(path)
+        return [(str(file), status.st_size, status.st_mtime_ns) for file in files for status in [file.stat()]]
+    except (OSError, FileFormatError):
+        return None
+
+
 def choose_importer(path: Path, fmt: str = "") -> Importer:
     """Return the importer of a format, or the first that recognises a source."""
-    known_formats = "; ".join(f"{importer.name}: {importer.summary}" for importer in IMPORTERS.values())
+    names = ", ".join(IMPORTERS)
     if fmt and fmt not in IMPORTERS:
-        raise FileFormatError(f"unknown format {fmt!r}", f"Formats: {known_formats}.", file=str(path))
+        raise FileFormatError(f"unknown format {fmt!r}", f"Formats: {names}.", file=str(path))
+    if is_database_url(str(path)):
+        return IMPORTERS["mlflow"]
     if not path_mode(path):
         raise FileFormatError("no such file or directory", "Check the path.", file=str(path))
     if fmt:
@@ -109,4 +191,4 @@ def choose_importer(path: Path, fmt: str = "") -> Importer:
     for importer in IMPORTERS.values():
         if importer.recognises(path):
             return importer
-    raise FileFormatError("the format is not recognised", f"Formats: {known_formats}.", file=str(path))
+    raise FileFormatError("the format is not recognised", f"Name it with --as. Formats: {names}.", file=str(path))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from provml.journal import events
@@ -63,6 +63,31 @@ class StoredArtifact(NamedTuple):
     def name(self) -> str:
         """Path below the run, also of a file of a model."""
         return f"models/{self.model}/{self.path}" if self.model else self.path
+
+
+class DatasetInput(NamedTuple):
+    """A dataset that a run used, as MLflow describes it; `context` is its role."""
+
+    name: str
+    ref: str
+    context: str
+    path: str
+    source_type: str
+    values: Fields
+
+
+def describe_dataset(dataset: Mapping[str, Any], tags: dict[str, str]) -> DatasetInput:
+    """Return a dataset of MLflow and the tags of its use. The digest is MLflow's own, not that of the content."""
+    name, digest = str(dataset.get("name") or "dataset"), str(dataset.get("digest") or "")
+    others = {key: value for key, value in tags.items() if key != "mlflow.data.context"}
+    source = _parse(dataset.get("source"))
+    path = next((str(source[key]) for key in ("uri", "url", "path", "table_name") if source.get(key)), "")
+    kind = str(dataset.get("source_type") or "")
+    values = {"digest": digest, "source_type": kind, **_parse(dataset.get("profile")), **others}
+    values["schema"] = str(dataset.get("schema") or "")[:MAX_TEXT_CHARS]
+    values = {key: value for key, value in values.items() if value != ""}
+    ref = f"{events.SHARED_NAME}mlflow/{name}/{digest}"
+    return DatasetInput(name, ref, tags.get("mlflow.data.context", ""), path, kind, values)
 
 
 class MlflowRun:
@@ -324,21 +349,13 @@ class _RunEvents:
     def _datasets(self) -> Iterator[events.Event]:
         """Write the datasets. MLflow's digest is not that of the content, and the source is not opened."""
         for item in self.run.datasets:
-            dataset = _dict(item.get("dataset"))
-            name, digest = str(dataset.get("name") or "dataset"), str(dataset.get("digest") or "")
             tags = {str(tag.get("key")): str(tag.get("value")) for tag in _dicts(item.get("tags"))}
-            context = tags.pop("mlflow.data.context", "")
-            source = _parse(dataset.get("source"))
-            path = next((str(source[key]) for key in ("uri", "url", "path", "table_name") if source.get(key)), "")
-            kind = str(dataset.get("source_type") or "")
-            values = {"digest": digest, "source_type": kind, **_parse(dataset.get("profile")), **tags}
-            values["schema"] = str(dataset.get("schema") or "")[:MAX_TEXT_CHARS]
-            ref = f"{events.SHARED_NAME}mlflow/{name}/{digest}"
-            store = self.run.client if kind in ("local", "code", "") else kind
-            event = events.Data(ref, "dataset", name, redact_url(path), store=store)
-            event.values = encode_parameters({key: value for key, value in values.items() if value != ""})[0]
+            data = describe_dataset(_dict(item.get("dataset")), tags)
+            store = self.run.client if data.source_type in ("local", "code", "") else data.source_type
+            event = events.Data(data.ref, "dataset", data.name, redact_url(data.path), store=store)
+            event.values = encode_parameters(data.values)[0]
             yield event
-            yield events.Used(TRAINING, ref, ROLES.get(context.lower(), context) or TRAINING)
+            yield events.Used(TRAINING, data.ref, ROLES.get(data.context.lower(), data.context) or TRAINING)
         for model_id in self.run.model_inputs:
             if model_id not in self.run.models:
                 yield events.Data(model_id, "model", model_id)

@@ -140,17 +140,17 @@ class _RunEvents:
 
     def _facets(self, event: Fields) -> Iterator[events.Event]:
         """Write the facets of the run and the job that have no meaning here as JSON."""
-        texts = {"client": self.run.agent}
+        texts = {"facet.client": self.run.agent}
         for side in ("run", "job"):
             for name, facet in _dict(_dict(event.get(side)).get("facets")).items():
                 if name == "documentation":
-                    texts["description"] = str(_dict(facet).get("description") or "")
+                    texts["facet.documentation"] = str(_dict(facet).get("description") or "")
                 elif name not in KNOWN_FACETS:
-                    texts[name] = _json(facet)
+                    texts[f"facet.{name}"] = _json(facet)
         new = {name: text for name, text in texts.items() if text and (name, text) not in self.linked}
         self.linked |= set(new.items())
         if new:
-            yield events.Environment(process=new)
+            yield events.Parameter(self.location, encode_parameters(new)[0])
 
     def _dataset(self, item: Fields, *, is_output: bool) -> Iterator[events.Event]:
         namespace, name = str(item.get("namespace") or ""), str(item.get("name") or "")

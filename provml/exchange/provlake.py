@@ -27,6 +27,7 @@ from provml.recording.redaction import redact_text
 Message = dict[str, Any]
 WRITER = "provlake"
 GLOBAL = "global"
+EPOCH = "epoch"
 """Name of the workflow of tasks that have none."""
 REFERENCE_TYPES = ("data_reference", "kg_reference", "dataset_item")
 WRAPPER_TYPES = ("attribute_value", "dict", "list", "attribute")
@@ -113,6 +114,8 @@ class ProvLakeRun:
         self.values: Message = {}
         self.tasks: dict[str, Activity] = {}
         self.cycles: dict[tuple[str, int, float | None], Activity] = {}
+        self.infers_failure = False
+        """Whether a training that ended without an output counts as failed: the client says FINISHED in any case."""
 
     @property
     def id(self) -> str:
@@ -181,7 +184,16 @@ class ProvLakeRun:
     @property
     def has_failed(self) -> bool:
         """Whether any task ended by an error."""
-        return any(task.has_failed for task in self.tasks.values())
+        return self.failed_task is not None
+
+    @property
+    def failed_task(self) -> Activity | None:
+        """The task that ended by an error, as far as the messages show it."""
+        failed = next((task for task in self.tasks.values() if task.has_failed), None)
+        if failed is None and self.infers_failure:
+            ended = [task for task in self.tasks.values() if task.ended is not None and task.kind in LEARNING_KINDS]
+            failed = next((task for task in ended if not task.outputs), None)
+        return failed
 
     @property
     def open_tasks(self) -> list[Activity]:
@@ -233,7 +245,7 @@ class _RunEvents:
         if is_over:
             ends = [activity.ended for activity in run.tasks.values() if activity.ended is not None]
             ended = run.ended if run.ended is not None else max([started, *ends])
-            failed = next((task for task in run.tasks.values() if task.has_failed), None)
+            failed = run.failed_task
             status = "FINISHED" if failed is None else "FAILED"
             yield events.End(ended, status, _error(failed) if failed is not None else [])
 
@@ -242,10 +254,13 @@ class _RunEvents:
         run = self.run
         items = [*run.tasks.values(), *run.cycles.values()]
         items.sort(key=lambda item: (item.start(run.first_time), item.iteration is not None, item.key))
+        tasks = {id(task) for task in run.tasks.values()}
         trainings = [item for item in items if item.iteration is None and item.kind in LEARNING_KINDS]
         top: list[Activity] = []
         for item in items:
             item.location, item.sections = "", []
+            if id(item) in tasks:
+                item.iteration = self._epoch_of(item, trainings)
             owner = self._owner(item, trainings) if item.iteration is not None else None
             if owner is None:
                 item.location = self._allocate(item.name)
@@ -257,6 +272,17 @@ class _RunEvents:
             for section in stage.sections:
                 section.location = f"{stage.location}/{(section.iteration or 0) + (1 if first == 0 else 0)}"
         return top
+
+    def _epoch_of(self, task: Activity, trainings: list[Activity]) -> int | None:
+        """Return the number of the epoch that a task inside a training is, for scripts without cycles."""
+        number = task.inputs.get(EPOCH)
+        if EPOCH not in task.name.lower() or task.kind in LEARNING_KINDS:
+            return None
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            return None
+        start = task.start(self.run.first_time)
+        outer = [stage for stage in trainings if stage.start(self.run.first_time) <= start]
+        return number if any(stage.ended is None or start <= stage.ended for stage in outer) else None
 
     def _owner(self, cycle: Activity, trainings: list[Activity]) -> Activity | None:
         """Return the stage whose section a cycle is: the last that began before it and did not end before it."""
@@ -319,7 +345,8 @@ class _RunEvents:
     def _section(self, stage: Activity, section: Activity, rates: Message) -> Iterator[events.Event]:
         """Write an epoch or another section; hyperparameters that differ from those before it are adaptations."""
         started = section.start(self.run.first_time)
-        values = {hyperparameter_of(name): value for name, value in _split(section.inputs)[1].items()}
+        inputs = {name: value for name, value in _split(section.inputs)[1].items() if name != EPOCH}
+        values = {hyperparameter_of(name): value for name, value in inputs.items()}
         changed = {name: value for name, value in values.items() if name in rates and rates[name] != value}
         new = {name: value for name, value in values.items() if name not in rates}
         rates |= values
@@ -327,7 +354,8 @@ class _RunEvents:
             yield from self._parameters(stage.location, new)
         if changed:
             yield events.Adapted(section.location, started, _encode(changed))
-        yield events.Begin(section.location, section.name, started, index=int(section.location.rpartition("/")[2]))
+        kind = EPOCH if EPOCH in section.name.lower() else section.name
+        yield events.Begin(section.location, kind, started, index=int(section.location.rpartition("/")[2]))
         if section.ended is None:
             return
         measures = _measures(self._section_values(section))

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
+from provml.errors import InvalidAnnotation
 from provml.exchange.base import SourceRun
+from provml.exchange.losses import LossReport
+from provml.journal import annotations as notes
 from provml.journal import events, segments
 from provml.journal.run_files import journals_of_run
 
 NEW, CHANGED, UNCHANGED = "new", "changed", "unchanged"
 """What an import did with a run: a changed one is in the home from an earlier import with other events."""
+WRITTEN_BYTES = 1 << 20
+IMPORTED_LINE = b'{"e":"imported"'
+"""Start of the line that says where a run comes from. It differs from import to import, and is not compared."""
+
+
+class Digest(Protocol):
+    """The digest of bytes."""
+
+    def update(self, data: bytes, /) -> None:
+        """Add bytes."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +43,7 @@ class ImportedRun:
     epochs: int
     measures: int
     notes: tuple[str, ...] = ()
+    losses: LossReport = field(default_factory=LossReport, compare=False)
 
 
 class _Counter:
@@ -37,15 +53,19 @@ class _Counter:
         self.header = events.Header(events.VERSION, "", "", "", 0.0)
         self.epochs = 0
         self.measures = 0
+        self.has_end = False
 
     def lines(self, source: SourceRun) -> Iterator[bytes]:
         for event in source.events:
-            if isinstance(event, events.Header):
-                self.header = event
-            elif isinstance(event, events.Begin) and event.kind == "epoch":
-                self.epochs += not event.parent  # a paired validation epoch is not another one
-            elif isinstance(event, events.Measured):
+            if isinstance(event, events.Measured):
                 self.measures += len(event.values)
+            elif isinstance(event, events.Begin):
+                # a paired validation epoch is not another one
+                self.epochs += event.kind == "epoch" and not event.parent
+            elif isinstance(event, events.Header):
+                self.header = event
+            elif isinstance(event, events.End):
+                self.has_end = True
             yield events.encode(event)
 
 
@@ -59,14 +79,17 @@ def write_run(home: Path, source: SourceRun) -> ImportedRun:
     segments.restore(home, [source.id])
     counter, digest = _Counter(), hashlib.sha256()
     temporary = home / f"import-{uuid.uuid4().hex[:8]}.part"
+    is_new_home = not home.exists()
     home.mkdir(parents=True, exist_ok=True)
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("wb", buffering=WRITTEN_BYTES) as file:
             for line in counter.lines(source):
-                digest.update(line)
+                _update(digest, line)
                 file.write(line)
             file.flush()
             os.fsync(file.fileno())
+        if not counter.has_end and source.last_time is not None:
+            _set_time(temporary, source.last_time)
         writer = counter.header.writer
         earlier = [
             path for path in journals_of_run(folder) if path.stem == writer or path.stem.startswith(f"{writer}-")
@@ -74,16 +97,50 @@ def write_run(home: Path, source: SourceRun) -> ImportedRun:
         is_same = [_digest(path) for path in earlier] == [digest.hexdigest()]
         if not is_same:
             folder.mkdir(parents=True, exist_ok=True)
+            temporary.replace(folder / f"{writer}-{digest.hexdigest()[:12]}.jsonl")
             for path in earlier:
                 path.unlink()
-            temporary.replace(folder / f"{writer}-{digest.hexdigest()[:12]}.jsonl")
+        _annotate(folder, source)
     finally:
         temporary.unlink(missing_ok=True)
+        if is_new_home:
+            with contextlib.suppress(OSError):
+                home.rmdir()  # only if it is empty: nothing was imported
     result = UNCHANGED if is_same else CHANGED if earlier else NEW
-    name, model = counter.header.name, counter.header.model
-    return ImportedRun(source.id, name, model, result, counter.epochs, counter.measures, tuple(source.notes))
+    name, model = counter.header.run_name or counter.header.name, counter.header.model
+    counts = counter.epochs, counter.measures
+    return ImportedRun(source.id, name, model, result, *counts, tuple(source.notes), source.losses)
+
+
+def _annotate(folder: Path, source: SourceRun) -> None:
+    """Add the tags and notes of a source to a run, each once: what people removed later does not come back."""
+    wanted = {("tag", text) for text in source.tags} | {("note", text) for text in source.remarks}
+    if not wanted:
+        return
+    present = {(event.kind, event.text) for _, event in notes.read(folder).events}
+    file = notes.AnnotationFile(folder)
+    texts: tuple[tuple[notes.Kind, Iterable[str]], ...] = (("tag", source.tags), ("note", source.remarks))
+    for kind, items in texts:
+        for text in items:
+            with contextlib.suppress(InvalidAnnotation):
+                if (kind, notes.check_text(kind, text)) not in present:
+                    notes.annotate(file, kind, [text], by=source.writer)
+
+
+def _set_time(path: Path, seconds: float) -> None:
+    """Set the modification time, by which readers see whether a run without an end is alive."""
+    with contextlib.suppress(OSError, OverflowError):
+        os.utime(path, (seconds, seconds))
+
+
+def _update(digest: Digest, line: bytes) -> None:
+    if not line.startswith(IMPORTED_LINE):
+        digest.update(line)
 
 
 def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        for line in file:
+            _update(digest, line)
+    return digest.hexdigest()

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-VERSION = 3
-"""Version 2 added `Batches`. Version 3 made the rows of the batch buffer as wide as their measures."""
+VERSION = 4
+"""Version 2 added `Batches`, version 4 `Imported`. Version 3 made the rows of the batch buffer as wide as their
+measures."""
 
 Value = bool | int | float | str | list[str]
 Values = dict[str, Value]
@@ -257,6 +258,23 @@ class Layers(Event):
     layers: list[dict[str, Any]]
 
 
+class Imported(Event):
+    """Where an imported run comes from: the file, the tool that wrote it, the digest of what was read, and when.
+
+    `texts` are the source's texts of parameters that their values do not give back, by name. `names` are the names of
+    metrics in the source where they differ, by stage and measure: `validation/loss`.
+    """
+
+    time: Time
+    source: str
+    format: str
+    tool: str = ""
+    version: str = msgspec.field(default="", name="version")
+    sha256: str = ""
+    texts: dict[str, str] = {}
+    names: dict[str, str] = {}
+
+
 class CaptureErrors(Event, tag="fault"):
     """Number of errors inside provml so far, the first of them, and the number of batches that could not be written.
 
@@ -295,6 +313,7 @@ AnyEvent = (
     | Implementation
     | ExecutionDetails
     | Layers
+    | Imported
     | CaptureErrors
     | End
 )

@@ -103,6 +103,19 @@ def _map_capture_errors(context: MappingContext, event: events.CaptureErrors) ->
     context.emit_run(comment=[f"Capture failed with {message}" for message in {event.first: 0, **event.messages}])
 
 
+def _map_imported(context: MappingContext, event: events.Imported) -> None:
+    """Map where an imported run comes from, as comments: on the run, and on parameters whose text was another one."""
+    tool = f"{event.tool} {event.version}".strip()
+    parts = [f"Imported from {event.source} ({', '.join(filter(None, [event.format, tool]))})"]
+    if event.sha256:
+        parts.append(f"SHA-256 {event.sha256}")
+    context.emit_run(comment=[f"{', '.join(parts)}, on {iris.to_datetime(event.time):%Y-%m-%d %H:%M:%S} UTC."])
+    for section in list(context.state.sections.values()):
+        for name, text in event.texts.items():
+            if iri := section.in_force.get(name):
+                context.emit(vocab.Entity(IRI(iri), comment=[f"The source has the text {text!r}."]))
+
+
 def _map_end(context: MappingContext, event: events.End) -> None:
     """Map nothing: how a run ended depends on all of its journals, so the store adds it (see `outcome`)."""
 
@@ -139,6 +152,7 @@ HANDLERS: dict[type[msgspec.Struct], Callable[[MappingContext, Any], None]] = {
     events.Implementation: data.map_implementation,
     events.ExecutionDetails: environment.map_execution_details,
     events.Layers: layers.map_layers,
+    events.Imported: _map_imported,
     events.CaptureErrors: _map_capture_errors,
     events.End: _map_end,
 }

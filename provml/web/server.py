@@ -16,6 +16,7 @@ import uvicorn
 
 from provml.errors import FileFormatError
 from provml.web.app import create_app
+from provml.web.header_timeout import limit_header_time
 from provml.web.service import Service
 from provml.web.settings import ServiceSettings
 
@@ -94,6 +95,7 @@ def serve(service: Service, sockets: list[socket.socket], on_ready: Callable[[],
     settings = service.settings
     config = uvicorn.Config(
         create_app(service),
+        http=limit_header_time(settings.limits.header_seconds),
         log_config=None,
         access_log=False,
         server_header=False,

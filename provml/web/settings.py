@@ -27,6 +27,8 @@ class ServiceLimits:
     """One uploaded artifact."""
     disk_floor_bytes: int = 256 << 20
     """Uploads are refused (507) when less space than this is free."""
+    header_seconds: float = 20.0
+    """Time for the line and the headers of a request, from the connection or the first byte."""
     body_seconds: float = 60.0
     """Longest pause between two pieces of a body."""
     query_bytes: int = 1 << 20
@@ -39,7 +41,7 @@ class ServiceLimits:
     result_bytes: int = 1 << 30
     workers: int = 2
     """Processes that execute ad-hoc queries, one query at a time each."""
-    queue: int = 32
+    queue: int = 128
     """Queries that wait for a worker; more are refused (503)."""
     connections: int = 1000
     sse_connections: int = 500

@@ -1,7 +1,7 @@
 """The service: requests per CPU second next to MLflow's server, and whether it holds under many clients.
 
     python tests/bench/serve.py [--runs 200] [--seconds 5] [--clients 8] [--without-mlflow]
-    python tests/bench/serve.py --hold --seconds 600 [--readers 200] [--recorders 20]
+    python tests/bench/serve.py --hold --seconds 600 [--readers 200] [--recorders 20] [--epoch-seconds 1]
 
 Both servers have the same runs, with three hyperparameters and a loss of ten epochs each, and answer the same number of
 clients on connections that stay open. Figures are answers per second of the server's CPU time, with its children. The
@@ -10,9 +10,13 @@ speed of the machine varies, so compare them within one run only.
 search: the runs with a loss below a bound, which is another one in each request; search again: one of 50 bounds, so
 that provml can answer from its cache, as it does until something is recorded. log: ten metrics of a run, by MLflow's
 protocol, which provml answers too. query: the 20 runs with the least loss, in SPARQL; MLflow has no query language,
-so its row is a search with that order. `--hold` lets readers ask for the table, a run, its events and a query once a
-second each, while recorders log metrics, and prints errors, the slowest answers and the memory of the server. Nothing
-is asserted.
+so its row is a search with that order. aggregate: the mean loss of each training over its epochs, which
+MLflow's server cannot answer.
+
+`--hold` lets readers ask for the table, a run, its events and a query once a second each. Recorders work over HTTP
+meanwhile: one half by `provml.record(home=URL)`, which ships its journal, the other half by MLflow's protocol. It
+prints errors, the slowest answers, the memory of the server over time, and whether all that was recorded is there.
+Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -43,6 +47,10 @@ QUERY = """SELECT ?run ?loss WHERE {
   ?stage a provml:TrainingExecution ; provlake:wasMemberOfWorkflowExecution ?run ; provml:latestEvaluation ?node .
   ?node prov:value ?loss ; provlake:wasDerivedFromAttribute/rdfs:label "loss"
 } ORDER BY ?loss LIMIT 20"""
+AGGREGATE = """SELECT ?stage (AVG(?loss) AS ?mean) WHERE {
+  ?node provlake:wasDerivedFromAttribute/rdfs:label "loss" ; prov:value ?loss ; prov:wasGeneratedBy ?epoch .
+  ?epoch provml:wasSectionOf ?stage
+} GROUP BY ?stage ORDER BY ?mean LIMIT 20"""
 Request = tuple[str, str, bytes]
 """Method, path and a body of JSON."""
 
@@ -271,6 +279,10 @@ def provml_query(turn: int) -> Request:
     return "GET", f"/sparql?query={quote(QUERY + f' # {turn}')}", b""
 
 
+def provml_aggregate(turn: int) -> Request:
+    return "GET", f"/sparql?query={quote(AGGREGATE + f' # {turn}')}", b""
+
+
 def mlflow_search(experiment: str) -> Callable[[int], Request]:
     """Return requests for runs by a condition."""
 
@@ -304,11 +316,6 @@ def measure(name: str, server: tuple[str, int], request: Callable[[int], Request
     return rate
 
 
-def speaks_mlflow(url: str) -> bool:
-    """True if a server answers MLflow's protocol."""
-    return asyncio.run(status_of(url, post("/api/2.0/mlflow/experiments/search", {"max_results": 1}))) == 200
-
-
 def compare(folder: Path, args: argparse.Namespace) -> None:
     """Measure both servers."""
     home = folder / "home"
@@ -320,11 +327,9 @@ def compare(folder: Path, args: argparse.Namespace) -> None:
         rates["provml"]["search"] = measure("provml search", server, provml_search, args)
         measure("provml search again", server, provml_search_again, args)
         rates["provml"]["query"] = measure("provml query", server, provml_query, args)
-        if speaks_mlflow(server[0]):
-            _, runs = asyncio.run(create_mlflow_runs(server[0], 10))
-            rates["provml"]["log"] = measure("provml log", server, log_batch(runs), args)
-        else:
-            print("provml log          (MLflow's protocol is not served here)")
+        measure("provml aggregate", server, provml_aggregate, args)
+        _, runs = asyncio.run(create_mlflow_runs(server[0], 10))
+        rates["provml"]["log"] = measure("provml log", server, log_batch(runs), args)
         print(f"provml: {memory_bytes(server[1]) / 1e6:.0f} MB of memory, workers included")
     if args.without_mlflow:
         return
@@ -374,36 +379,76 @@ async def hold(server: tuple[str, int], home: Path, args: argparse.Namespace) ->
 
     async def watch() -> AsyncIterator[int]:
         while time.monotonic() < end:
-            await asyncio.sleep(min(5.0, args.seconds / 4))
+            await asyncio.sleep(min(30.0, args.seconds / 4))
             yield memory_bytes(pid)
 
-    recorders = [threading.Thread(target=recorder, args=(home, end, n), daemon=True) for n in range(args.recorders)]
-    for thread in recorders:
+    shipped, logged = Counter[str](), Counter[str]()
+    spool = home.parent / "spool"
+    shipping = range(0, args.recorders, 2)
+    threads = [threading.Thread(target=ship_runs, args=(url, spool, end, args, shipped)) for _ in shipping]
+    for thread in threads:
         thread.start()
     before = cpu_seconds(pid)
-    readers = [asyncio.create_task(reader(number)) for number in range(args.readers)]
+    tasks = [asyncio.create_task(reader(number)) for number in range(args.readers)]
+    for number in range(1, args.recorders, 2):
+        tasks.append(asyncio.create_task(log_runs(url, number, end, args, (statuses, logged))))
     memory = [value async for value in watch()]
-    await asyncio.gather(*readers)
+    await asyncio.gather(*tasks)
     spent = cpu_seconds(pid) - before
-    for thread in recorders:
-        thread.join()
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
     print(f"{sum(statuses.values())} answers by status {dict(statuses)}, {spent:.1f} CPU s in {args.seconds:g} s")
-    print(f"memory: first {memory[0] / 1e6:.0f} MB, most {max(memory) / 1e6:.0f} MB, last {memory[-1] / 1e6:.0f} MB")
+    print("memory in MB:", " ".join(f"{value / 1e6:.0f}" for value in memory))
     print("slowest answers:", ", ".join(f"{name} {seconds:.2f} s" for name, seconds in sorted(slowest.items())))
+    for name, expected in (("shipped", shipped), ("logged", logged)):
+        present = [await count_epochs(url, run) for run in expected]
+        print(f"{name}: {len(expected)} runs with {expected.total()} epochs, {sum(present)} of them in the service")
 
 
-def recorder(home: Path, end: float, number: int) -> None:
-    """Record runs with an epoch every tenth of a second until the end."""
+async def count_epochs(url: str, run: str) -> int:
+    """Return the number of epochs, or steps, of a run that a service has."""
+    answer = await call(url, ("GET", f"/api/v1/runs/{run}/epochs", b""))
+    return int(str(answer["total"]))
+
+
+def ship_runs(url: str, spool: Path, end: float, args: argparse.Namespace, counts: Counter[str]) -> None:
+    """Record runs of 100 epochs into a service until the end."""
     while time.monotonic() < end:
         with (
-            provml.record("flowers", model="net", home=home, capture_environment=False) as run,
-            run.training(learning_rate=0.1 * number) as training,
+            provml.record("flowers", home=url, capture_environment=False, shipping={"spool": str(spool)}) as run,
+            run.training(learning_rate=0.1) as training,
         ):
             for epoch in training.epochs(100):
                 epoch.measured(loss=1.0 / epoch.index)
+                counts[run.id] += 1
                 if time.monotonic() >= end:
                     break
-                time.sleep(0.1)
+                time.sleep(args.epoch_seconds)
+
+
+async def log_runs(
+    url: str, number: int, end: float, args: argparse.Namespace, counts: tuple[Counter[int], Counter[str]]
+) -> None:
+    """Log runs of 100 epochs by MLflow's protocol until the end."""
+    statuses, epochs = counts
+    connection = Connection(url)
+    api = "/api/2.0/mlflow/runs"
+    while time.monotonic() < end:
+        now = time.time_ns() // 1_000_000
+        create = {"experiment_id": "0", "start_time": now, "user_id": f"recorder {number}"}
+        _, body = await connection.send(post(f"{api}/create", create))
+        run = json.loads(body)["run"]["info"]["run_id"]
+        await connection.send(post(f"{api}/log-parameter", {"run_id": run, "key": "epochs", "value": "100"}))
+        for step in range(100):
+            metric = {"key": "loss", "value": 1 / (step + 1), "timestamp": now + step, "step": step}
+            status, _ = await connection.send(post(f"{api}/log-batch", {"run_id": run, "metrics": [metric]}))
+            statuses[status] += 1
+            epochs[run] += 1
+            await asyncio.sleep(args.epoch_seconds)
+            if time.monotonic() >= end:
+                break
+        await connection.send(post(f"{api}/update", {"run_id": run, "status": "FINISHED", "end_time": now}))
+    connection.close()
 
 
 def main() -> None:
@@ -415,6 +460,7 @@ def main() -> None:
     parser.add_argument("--hold", action="store_true")
     parser.add_argument("--readers", type=int, default=200)
     parser.add_argument("--recorders", type=int, default=20)
+    parser.add_argument("--epoch-seconds", type=float, default=1.0, help="time of an epoch of a recorder")
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bench-serve-"))
     try:

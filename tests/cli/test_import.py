@@ -66,9 +66,13 @@ def test_wrong_input_is_an_error_in_one_sentence(tmp_path: Path):
     damaged = dump(tmp_path, HEAD.replace("\t0.5\t0.75\t1", "\thalf\t0.75\t1"))
     for source, arguments, message in (
         (tmp_path / "none.sql", (), "none.sql: no such file or directory. Check the path."),
-        (tmp_path / "notes.txt", (), "notes.txt: the format is not recognised. Formats: dfanalyzer: "),
+        (
+            tmp_path / "notes.txt",
+            (),
+            "notes.txt: the format is not recognised. Name it with --as. Formats: dfanalyzer, ",
+        ),
         (tmp_path, (), "the format is not recognised"),
-        (damaged, ("--as", "excel"), "dump.sql: unknown format 'excel'. Formats: dfanalyzer: "),
+        (damaged, ("--as", "excel"), "dump.sql: unknown format 'excel'. Formats: dfanalyzer, "),
         (damaged, (), "dump.sql:47: loss is not a number ('half'). Create the dump again, or fix the row."),
     ):
         error = error_of(home, "import", str(source), *arguments)

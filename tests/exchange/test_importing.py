@@ -81,9 +81,9 @@ def test_an_imported_run_is_a_run(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "fmt", "message"),
     [
-        ("no dump", "", "dump.sql: the format is not recognised. Formats: dfanalyzer: a database dump of DfAnalyzer"),
+        ("no dump", "", "dump.sql: the format is not recognised. Name it with --as. Formats: dfanalyzer, "),
         ("no dump", "dfanalyzer", "dump.sql: it contains no table rows. Pass a MonetDB dump of DfAnalyzer"),
-        (HEAD, "excel", "dump.sql: unknown format 'excel'. Formats: dfanalyzer: "),
+        (HEAD, "excel", "dump.sql: unknown format 'excel'. Formats: dfanalyzer, "),
         (HEAD.replace("\t0.5\t0.75\t1", "\thalf\t0.75\t1"), "", "dump.sql:47: loss is not a number ('half')"),
         ('COPY 1 RECORDS INTO "public"."ds_x" FROM stdin\n\n', "", "it contains no runs"),
     ],

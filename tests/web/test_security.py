@@ -7,10 +7,13 @@ import base64
 import contextlib
 import gzip
 import http.client
+import json
 import os
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -394,3 +397,20 @@ def test_many_attackers_at_once_leave_the_service_alive(server: Server):
     for thread in threads:
         thread.join()
     assert server.send("GET", "/healthz").status == 200
+
+
+def test_nothing_needs_another_machine(tmp_path: Path) -> None:
+    """Recording, the service and the pages in Chromium work where there is only the loopback interface."""
+    root = Path(__file__).parents[2]
+    command = ["unshare", "--map-root-user", "--net", sys.executable, "-m", "tests.web.lonely_browser"]
+    paths = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(
+        [*command, str(tmp_path / "home")], cwd=root, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = json.loads(done.stdout)
+    assert report["interfaces"] == ["lo"]
+    assert report["hosts"] == ["127.0.0.1"]
+    assert report["failures"] == []
+    assert set(report["statuses"].values()) == {200}

@@ -88,12 +88,30 @@ class DataflowSource:
             (execution.ended.add if _is_end(message) else execution.ended.discard)(key)
         return [run_id for run_id, other in self._runs().items() if other is execution]
 
+    def owners(self, request: Received) -> Iterable[str]:
+        """Return the owner of the execution that a task belongs to."""
+        if request.action == DATAFLOW or not isinstance(request.body, dict):
+            return ()
+        execution = self._present_execution(request.body)
+        return [execution.requests[0].owner] if execution is not None and execution.requests else []
+
     def _execution(self, message: Message) -> TaskMessages:
+        execution = self._present_execution(message)
+        if execution is None:
+            execution = TaskMessages(str(message.get("exec") or ""))
+            if execution.exec_tag:
+                self.tagged[execution.exec_tag] = execution
+            else:
+                self.untagged.append(execution)
+        return execution
+
+    def _present_execution(self, message: Message) -> TaskMessages | None:
+        """Return the execution that a task belongs to; None if the task begins another one."""
         exec_tag = str(message.get("exec") or "")
         if exec_tag:
-            return self.tagged.setdefault(exec_tag, TaskMessages(exec_tag))
+            return self.tagged.get(exec_tag)
         if not self.untagged or (not _is_end(message) and _task_key(message) in self.untagged[-1].ended):
-            self.untagged.append(TaskMessages(""))
+            return None
         return self.untagged[-1]
 
     def _runs(self) -> dict[str, TaskMessages]:
@@ -151,12 +169,21 @@ class DataflowSource:
         """Return a task without values of attributes that have the name of a secret: rows have no names themselves."""
         if not isinstance(message, dict) or not self.dataflows or not isinstance(message.get("sets"), list):
             return message
+        try:
+            return self._redact_rows(message)
+        except (AttributeError, TypeError):  # not of the expected form: it is kept, and has no rows
+            return message
+
+    def _redact_rows(self, message: Message) -> Message:
         names = {
             str(item.get("tag")): [str(column.get("name")) for column in item.get("attributes") or ()]
             for step in self.dataflows[-1].body.get("transformations") or ()
             for item in step.get("sets") or ()
         }
-        sets = [_redact_set(item, names.get(str(item.get("tag")), [])) for item in message["sets"]]
+        sets = [
+            _redact_set(item, names.get(str(item.get("tag")), [])) if isinstance(item, dict) else item
+            for item in message["sets"]
+        ]
         return {**message, "sets": sets}
 
 
@@ -209,6 +236,8 @@ def routes(service: Service) -> list[BaseRoute]:
             if key:
                 message.body = await run_in_threadpool(lambda: ingest.source(key).state.redact_rows(message.body))
             await keep(service, ingest, key, message)
+            if action == DATAFLOW and key:  # tasks may have come before the names of their columns
+                await run_in_threadpool(lambda: ingest.rewrite(key, ingest.source(key).state.redact_rows))
             return json_response(message.body) if message.body is not None else Response()
 
         return receive_message

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
@@ -28,6 +29,7 @@ class JobRunSource:
 
     def __init__(self) -> None:
         self.run_id = ""
+        self.owner = ""
         self.run = OpenLineageRun()
 
     def apply(self, request: Received) -> Iterable[str]:
@@ -36,9 +38,14 @@ class JobRunSource:
         if not isinstance(event, dict) or not run_id_of(event):
             return ()
         self.run_id = run_id_of(event)
+        self.owner = self.owner or request.owner
         self.run.client, self.run.agent = self.run.client or request.client, self.run.agent or request.agent
         self.run.feed(event, request.time)
         return [self.run_id]
+
+    def owners(self, request: Received) -> Iterable[str]:
+        """Return the owner of the run."""
+        return [self.owner]
 
     def run_ids(self) -> Iterable[str]:
         """Return the id of the run."""
@@ -69,7 +76,7 @@ def routes(service: Service) -> list[BaseRoute]:
         message = await read_request(request, "event")
         items = message.body if isinstance(message.body, list) else [message.body]
         for item in items:
-            single = Received(message.time, message.action, item, client=message.client, agent=message.agent)
+            single = msgspec.structs.replace(message, body=item)
             await keep(service, ingest, _source(single), single)
         summary = {"received": len(items), "successful": len(items), "failed": 0, "retriable": 0, "non_retriable": 0}
         return json_response({"status": "success", "summary": summary, "failed_events": []})

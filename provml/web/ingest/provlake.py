@@ -30,6 +30,8 @@ class WorkflowSource:
     def __init__(self) -> None:
         self.prospective: dict[str, Any] | None = None
         self.runs: dict[str, ProvLakeRun] = {}
+        self._owners: dict[str, str] = {}
+        """The owner of each run."""
 
     def apply(self, request: Received) -> Iterable[str]:
         """Take in a request: an array of messages, or the plan of the workflow."""
@@ -44,9 +46,17 @@ class WorkflowSource:
             run = self.runs.setdefault(run.id, run)
             run.prospective = self.prospective
             run.client, run.agent = run.client or request.client, run.agent or request.agent
+            self._owners.setdefault(run.id, request.owner)
             run.feed(message, request.time)
             changed[run.id] = None
         return changed
+
+    def owners(self, request: Received) -> Iterable[str]:
+        """Return the owners of the runs that the messages of a request are about."""
+        if request.action == PROSPECTIVE:
+            return ()
+        ids = (ProvLakeRun(workflow_of(item), execution_of(item)).id for item in messages_of(request.body))
+        return [self._owners.get(run_id, "") for run_id in ids]
 
     def forget(self) -> None:
         """Do nothing: there are no other references."""

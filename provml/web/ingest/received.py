@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,14 @@ class Received(msgspec.Struct, omit_defaults=True):
     def redacted(self) -> Received:
         """Return the request without secrets."""
         query = {name: str(mask(name, value)) for name, value in self.query.items()}
-        return msgspec.structs.replace(self, body=redact_json(self.body), text=redact_text(self.text), query=query)
+        redacted = msgspec.structs.replace(
+            self, body=redact_json(self.body), text=redact_text(self.text), query=query, agent=redact_text(self.agent)
+        )
+        if self.base64:
+            text = base64.b64decode(self.base64).decode("latin-1")
+            if redact_text(text) != text:  # nobody can read it as it is, so a text without the secret is as good
+                redacted.base64, redacted.text = "", redact_text(text)
+        return redacted
 
 
 _decoder = msgspec.json.Decoder(Received)
@@ -96,6 +103,20 @@ class ReceivedLog:
                     raise
             finally:
                 os.close(file)
+
+    def rewrite(self, source: str, change: Callable[[Any], Any]) -> bool:
+        """Replace the bodies of all requests of a source by `change(body)`; return whether one of them differs."""
+        path = self.path(source)
+        with self._lock:
+            requests = list(read_requests(path))
+            changed = [msgspec.structs.replace(request, body=change(request.body)) for request in requests]
+            if changed == requests:
+                return False
+            part = path.with_suffix(".part")
+            part.touch(mode=0o600)
+            part.write_bytes(b"".join(msgspec.json.encode(request) + b"\n" for request in changed))
+            part.replace(path)
+            return True
 
     def read(self, source: str) -> Iterator[Received]:
         """Yield the requests of a source, without lines that were cut off."""
@@ -145,8 +166,8 @@ def redact_json(value: Any, name: str = "") -> Any:
     A pair of `key` or `name` and `value` is a name and its value. A text that is JSON is redacted inside.
     """
     if isinstance(value, dict):
-        if "timestamp" in value and "step" in value:  # a measure
-            return value
+        if "timestamp" in value and "step" in value:  # a measure, which may be called `token_accuracy`
+            return {key: redact_json(item) for key, item in value.items()}
         for field in ("key", "name"):
             if isinstance(value.get(field), str) and "value" in value:
                 return {**value, "value": redact_json(value["value"], value[field])}

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from provml.exchange.growing_journal import GrowingJournal
 from provml.journal import events
@@ -37,11 +37,18 @@ class TranslatedRun(NamedTuple):
     is_over: bool
 
 
+class NotTheOwner(Exception):
+    """A request with another token than the one that began the run."""
+
+
 class Source(Protocol):
     """The requests about one source, and the runs in them."""
 
     def apply(self, request: Received) -> Iterable[str]:
         """Take in a request and return the ids of the runs that it changes."""
+
+    def owners(self, request: Received) -> Iterable[str]:
+        """Return the owners of the runs that a request would change, as far as those have begun."""
 
     def run_ids(self) -> Iterable[str]:
         """Return the ids of all runs."""
@@ -104,7 +111,11 @@ class Ingest(Generic[S]):
             return source
 
     def receive(self, key: str, request: Received) -> None:
-        """Keep a request and take it in. Raises OSError if it cannot be kept."""
+        """Keep a request and take it in. Raises OSError if it cannot be kept.
+
+        Raises NotTheOwner if a token other than the one that began a run would change it. Requests without an owner are
+        those of a replay.
+        """
         request = request.redacted()
         while True:
             source = self.source(key)
@@ -112,11 +123,30 @@ class Ingest(Generic[S]):
                 with self._lock:
                     if self._sources.get(key) is not source:  # dropped meanwhile
                         continue
+                    self._check_owner(source, request)
                     self.log.mark_open(key)
                 self.log.append(key, request)
                 for run_id in self._apply(source, request):
                     source.dirty[run_id] = source.rest_until.get(run_id, 0.0)
                 return
+
+    def rewrite(self, key: str, change: Callable[[Any], Any]) -> None:
+        """Replace the bodies of the requests of a source, and translate its runs again."""
+        source = self.source(key)
+        with source.lock, self._lock:
+            if self.log.rewrite(key, change):
+                self._sources.pop(key, None)
+                loaded = self.source(key)
+                loaded.dirty |= dict.fromkeys(loaded.state.run_ids(), 0.0)
+
+    def _check_owner(self, source: LiveSource[S], request: Received) -> None:
+        try:
+            owners = set(source.state.owners(request)) - {""}
+        except Exception:  # an unusual body: it is kept
+            logger.exception("a request of %s is kept, but could not be read", self.protocol)
+            return
+        if request.owner and owners - {request.owner}:
+            raise NotTheOwner
 
     def _apply(self, source: LiveSource[S], request: Received) -> Iterable[str]:
         try:
@@ -134,18 +164,14 @@ class Ingest(Generic[S]):
             with source.lock:
                 source.dirty |= dict.fromkeys(source.state.run_ids(), 0.0)
 
-    def replay(self) -> list[str]:
-        """Translate all that was ever received, and return the ids of the runs."""
-        runs: list[str] = []
+    def replay(self) -> list[tuple[str, bool]]:
+        """Translate all that was ever received, and return the ids of the runs and whether their journals changed."""
+        runs: list[tuple[str, bool]] = []
         for path in self.log.files():
-            state = self._new_source(path.stem)
+            source = LiveSource(self._new_source(path.stem))
             for request in read_requests(path):
-                state.apply(request)
-            for run_id in state.run_ids():
-                run = state.translate(run_id, self.clock())
-                if run.events:
-                    GrowingJournal(self.home, run_id, self.protocol).update(run.events, run.last_time)
-                    runs.append(run_id)
+                self._apply(source, request)
+            runs += [(run_id, self._translate(source, run_id)) for run_id in list(source.state.run_ids())]
         return runs
 
     def translate(self, *, at_once: bool = False) -> bool:

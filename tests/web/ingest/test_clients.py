@@ -127,6 +127,28 @@ def test_the_mlflow_client(tmp_path: Path) -> None:
         assert store.validate().conforms
 
 
+@pytest.fixture(scope="module")
+def mlflow2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with MLflow's client 2.x; the other packages that it needs are those of 3.x."""
+    folder = tmp_path_factory.mktemp("mlflow2")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
+    subprocess.run([*command, "mlflow-skinny==2.22.5", "protobuf==5.29.5"], check=True, capture_output=True)
+    return folder
+
+
+def test_the_mlflow_client_of_version_2(tmp_path: Path, mlflow2: Path) -> None:
+    home = tmp_path / "home"
+    with running(home, env=TOKENS) as server:
+        path = os.pathsep.join([str(mlflow2), os.environ.get("PYTHONPATH", "")])
+        script = "import mlflow\nassert mlflow.__version__ == '2.22.5'\n" + MLFLOW_BASIC + SKLEARN
+        run_script(script, PYTHONPATH=path, **mlflow_environment(server))
+    with provml.open(home) as store:
+        runs = [(run.name, run.status) for run in store.runs()]
+        assert runs[-2:] == [("second", "FAILED"), ("first", "FINISHED")]
+        assert [status for _, status in runs[:-2]] == ["FINISHED"] * 3  # a search and its two trials
+        assert store.validate().conforms
+
+
 @pytest.mark.parametrize(
     ("script", "runs", "epochs"),
     [(SKLEARN, 3, 0), (KERAS, 1, 3), (LIGHTNING, 1, 3)],

@@ -290,6 +290,23 @@ class TestErrors:
         body = {"run_id": run.id, "key": key, "value": 1.0, "timestamp": 1, "step": 0}
         assert client.post("/api/2.0/mlflow/runs/log-metric", json=body).status_code == 400
 
+    @pytest.mark.parametrize(
+        ("action", "fields"),
+        [
+            ("log-metric", {"key": "a", "value": "high"}),
+            ("log-batch", {"metrics": [{"key": "a", "value": None}]}),
+            ("log-batch", {"metrics": [1]}),
+            ("log-batch", {"params": {"a": 1}}),
+            ("update", {"status": "ODD"}),
+        ],
+    )
+    def test_a_value_of_the_wrong_type(self, client: TestClient, action: str, fields: dict[str, Any]) -> None:
+        run = RawClient(client).create_run()
+        answer = client.post(f"/api/2.0/mlflow/runs/{action}", json={"run_id": run.id, **fields})
+        assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
+        assert "metrics" not in run.get()["data"]
+        assert run.get()["info"]["status"] == "RUNNING"
+
     def test_a_parameter_has_one_value(self, client: TestClient) -> None:
         run = RawClient(client).create_run()
         run.post("log-parameter", key="lr", value="1")

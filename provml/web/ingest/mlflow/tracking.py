@@ -16,9 +16,10 @@ from typing import Any
 import msgspec
 
 from provml.exchange.mlflow import WRITER, Fields, Metric, MlflowRun, to_int
+from provml.web.ingest.endpoint import not_the_owner
 from provml.web.ingest.mlflow import search
 from provml.web.ingest.received import Received, read_requests, redact_json
-from provml.web.ingest.translation import SILENCE_SECONDS, Ingest, TranslatedRun
+from provml.web.ingest.translation import SILENCE_SECONDS, Ingest, NotTheOwner, TranslatedRun
 from provml.web.problems import Problem
 
 EXPERIMENTS = "experiments"
@@ -27,6 +28,7 @@ DEFAULT_ID, DEFAULT_NAME = "0", "Default"
 RETRY_SECONDS = 300.0
 """A request to create a run that comes again within this time is the same request, if the run is still empty."""
 MAX_KEY_CHARS = 250
+STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 _KEY = re.compile(r"[/\w.\- :]+")
 _ADJECTIVES = ("able", "bold", "calm", "deft", "eager", "fair", "glad", "keen", "lucid", "merry", "neat", "quick")
 _NOUNS = ("ant", "bee", "crane", "dove", "elk", "finch", "gull", "hare", "ibis", "jay", "lynx", "mole", "newt", "owl")
@@ -65,6 +67,10 @@ class ExperimentTable:
         experiment["last_update_time"] = max(now, experiment["last_update_time"])
         return ()
 
+    def owners(self, request: Received) -> Iterable[str]:
+        """Return nothing: experiments are shared."""
+        return ()
+
     def run_ids(self) -> Iterable[str]:
         """Return nothing: an experiment is no run."""
         return ()
@@ -92,6 +98,10 @@ class RunSource:
         self.run.apply(request.action, request.body, request.time)
         return self.run_ids()
 
+    def owners(self, request: Received) -> Iterable[str]:
+        """Return the owner of the run."""
+        return [self.run.owner]
+
     def run_ids(self) -> Iterable[str]:
         """Return the id of the run."""
         return [self.run.run_id] if self.run.run_id else []
@@ -110,7 +120,7 @@ class Tracking:
     """Everything that MLflow's client asks for, except the contents of files."""
 
     def __init__(self, home: Path) -> None:
-        self.ingest: Ingest[Any] = Ingest(home, WRITER, _new_source)
+        self.ingest: Ingest[Any] = Ingest(home, WRITER, new_source)
         self._lock = threading.RLock()
         self._runs: dict[str, MlflowRun] | None = None
         self._models: dict[str, str] = {}
@@ -159,7 +169,13 @@ class Tracking:
     def write(self, source: str, action: str, body: Fields, request: Received) -> None:
         """Keep a request about a source and take it in."""
         message = msgspec.structs.replace(request, action=action, body=body)
-        self.ingest.receive(source, message)
+        try:
+            self.ingest.receive(source, message)
+        except NotTheOwner:
+            raise not_the_owner("PERMISSION_DENIED") from None
+        except OSError as error:
+            detail = f"The request could not be kept ({error.strerror or error}). Free some space, then send it again."
+            raise Problem(507, "RESOURCE_EXHAUSTED", detail) from error
         if source != EXPERIMENTS:
             with self._lock:
                 self._register(self.ingest.source(source).state.run)
@@ -221,6 +237,7 @@ class Tracking:
 
     def create_run(self, fields: Fields, request: Received) -> MlflowRun:
         """Create a run. A request that came before, and whose answer may have been lost, gives the same run."""
+        _check_types(fields)
         experiment = self.experiment(str(fields.get("experiment_id") or DEFAULT_ID))
         fields = {**fields, "experiment_id": experiment["experiment_id"]}
         with self._lock:
@@ -244,6 +261,8 @@ class Tracking:
         """Take in a request about a run, after the checks that MLflow's server makes."""
         run_id = str(fields.get("run_id") or fields.get("run_uuid") or "")
         run = self.run(run_id)
+        _check_types(fields)
+        _check_values(action, fields)
         _check_keys(action, fields)
         _check_params(run, action, fields)
         self.write(run_id, action, fields, request)
@@ -331,11 +350,34 @@ class Tracking:
         return _answer(models=[model_answer(model) for model in page], next_page_token=token)
 
 
-def _new_source(key: str) -> ExperimentTable | RunSource:
+def new_source(key: str) -> ExperimentTable | RunSource:
+    """Return a source by its key, or by the name of the file with its requests."""
     return ExperimentTable() if key == EXPERIMENTS or key.startswith(f"{EXPERIMENTS}-") else RunSource()
 
 
 # ---- checks
+
+
+def _check_types(fields: Fields) -> None:
+    """Refuse a field that is not a list of objects although it should be."""
+    for name in ("metrics", "params", "tags", "datasets", "models"):
+        value = fields.get(name)
+        if value is not None and not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
+            raise search.invalid(f"Invalid value {str(value)[:100]!r} for parameter '{name}': no list of objects.")
+
+
+def _check_values(action: str, fields: Fields) -> None:
+    """Refuse a value of a measure that is no number, and a status that MLflow does not have."""
+    metrics = [fields] if action == "runs/log-metric" else fields.get("metrics") or ()
+    for metric in metrics if action in ("runs/log-metric", "runs/log-batch") else ():
+        try:
+            float(metric.get("value", 0.0))
+        except (TypeError, ValueError):
+            value = str(metric.get("value"))[:100]
+            raise search.invalid(f"Invalid value {value!r} for parameter 'value': a metric is a number.") from None
+    status = fields.get("status")
+    if action == "runs/update" and status is not None and status not in STATUSES:
+        raise search.invalid(f"Invalid value {str(status)[:100]!r} for parameter 'status'. Pass {', '.join(STATUSES)}.")
 
 
 def _check_keys(action: str, fields: Fields) -> None:
