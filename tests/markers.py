@@ -18,10 +18,10 @@ FRAMEWORK = re.compile(
     re.MULTILINE,
 )
 FRAMEWORK_FILES = {"docs", "examples"}  # pages and scripts with code for frameworks
-SLOW = {  # reasoners, second engines, type checkers, linters, builds, the W3C suites, huge journals, rebuilt indexes
-    "bench", "browser", "class_hierarchy", "constraint_shapes", "damaged_index", "datatypes", "determinism",
-    "hostile_journals", "index_comparison", "lint", "loading", "loops", "mlflow", "owl", "published_queries",
-    "shacl_w3c", "site", "static_site", "stream", "types", "typing", "wheel",
+SLOW = {  # reasoners, second engines, type checkers, linters, builds, W3C suites, huge journals, many indexes
+    "annotations", "artifacts", "bench", "browser", "class_hierarchy", "constraint_shapes", "damaged_index",
+    "datatypes", "determinism", "hostile_journals", "index_comparison", "lint", "loading", "loops", "mlflow", "owl",
+    "published_queries", "shacl_w3c", "site", "static_site", "stream", "types", "typing", "validate", "wheel",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
     "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "browser", "child_runs",
