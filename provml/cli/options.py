@@ -43,7 +43,9 @@ def _check_run_name(
 def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the run ids with a given prefix, for shell completion."""
     runs = Path(ctx.params.get("home") or default_home()) / "runs"
-    ids = sorted((path.name for path in runs.glob("*") if path.is_dir()), reverse=True) if runs.is_dir() else []
+    from provml.journal import segments
+
+    ids = sorted({path.name for path in runs.glob("*") if path.is_dir()}.union(segments.manifest(runs.parent)))[::-1]
     return [CompletionItem(name) for name in [*ids, "latest"] if name.startswith(incomplete)]
 
 
@@ -79,6 +81,13 @@ def require_home(home: Path | str | None) -> Path:
     if url := service_url(home):
         raise ServiceError(url, "this command reads files", "Run it on the machine of the service, with its directory.")
     return run_files.require_home(Path(home) if home else default_home())
+
+
+def local_home(home: Path | str | None) -> Path:
+    """Return the home to write, which need not exist yet."""
+    if url := endpoint_url(home or "") or service_url(home):
+        raise ServiceError(url, "this command needs a directory", "Pass it with --home.")
+    return Path(home or default_home()).absolute()
 
 
 def require_modules(extra: str, *names: str) -> None:
