@@ -75,3 +75,9 @@ def test_the_shipping_benchmark_prints_all_settings_and_the_delay():
     for setting in "ABCDEF":
         assert f"provml {setting}: queue" in output
     assert "weak scaling" in output
+
+
+def test_the_endpoint_benchmark_compares_a_sync_with_the_bulk_loader():
+    output = run_benchmark("endpoint.py", "--scale", "0.0005")
+    for text in ("bulk loader", "one POST", "sync of journals", "by CPU time"):
+        assert text in output

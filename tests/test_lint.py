@@ -151,7 +151,7 @@ THIRD_PARTY = {
     "polars": {"answers"},
     "prov": {"exchange"},
     "pyhornedowl": {"compiler"},
-    "pyoxigraph": {"answers", "cli", "compiler", "rdf", "recording", "store", "validation", "web"},
+    "pyoxigraph": {"exchange", "answers", "cli", "compiler", "rdf", "recording", "store", "validation", "web"},
     "pyshacl": {"validation"},
     "pytorch_lightning": {"capture"},
     "rdflib": {"exchange", "validation"},

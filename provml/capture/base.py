@@ -112,6 +112,15 @@ class CaptureBase(EndsOnExit):
             self.end_training(error=error or self._exit_error())
             self.end_evaluation(error=error)
 
+    def _on_cell_error(self, error: BaseException) -> None:
+        """End the training and the evaluation that the exception of a notebook's cell left.
+
+        A framework that reports the end of a training did not report it.
+        """
+        if self.framework:
+            self.end_training(error=error)
+            self.end_evaluation(error=error)
+
     def try_or(self, function: Callable[[], T], default: T) -> T:
         """Return the result of a function, or the default if it raises: the rest of the training is still recorded."""
         return try_or(self.run, function, default)

@@ -39,6 +39,9 @@ ROLES = {
 }  # fmt: skip
 _PREFIX = re.compile(rf"({'|'.join(STAGES)})[_/.\-](.+)", re.IGNORECASE | re.DOTALL)
 _SUFFIX = re.compile(rf"(.+)/({'|'.join(STAGES)})", re.IGNORECASE | re.DOTALL)
+SAME_VALUE = "the same value with the same step and time again"
+MAX_REMEMBERED = 100_000
+"""Values without a step that are compared with later ones."""
 LOGGED_SUFFIX = " (logged)"
 """Follows the name of a counter, such as `epoch`, that a tool logged as a metric."""
 
@@ -323,13 +326,15 @@ class RunEvents:
         for key, name in enumerate(self.run.points.names):
             if key in sections.keys_without_step:
                 continue
-            superseded = sections.superseded[key]
-            count = self.run.points.stats[key].count - superseded
+            superseded, repeated = sections.superseded[key], sections.repeated[key]
+            count = self.run.points.stats[key].count - superseded - repeated
             negative = sections.negative[key]
             self._count_values(name, count - negative)
             if superseded:
                 reason = "a later file of the same run has the same step; its value counts"
                 self.losses.leave_out(POINTS, name, reason, superseded)
+            if repeated:
+                self.losses.leave_out(POINTS, name, SAME_VALUE, repeated)
         if sections.measured and self.run.has_times:
             reason = (
                 "from the times of values: a section ends with its last value and begins with the section before it"
@@ -356,12 +361,21 @@ class RunEvents:
         if not names and not has_negative:
             return
         untimed: Counter[int] = Counter()
+        repeated: Counter[int] = Counter()
+        earlier: set[Point] = set()
         for point in run.points:
             if point.step > 0:
                 break
             if point.key in names or point.step < 0:
+                if point in earlier:
+                    repeated[point.key] += 1
+                    continue
+                if len(earlier) < MAX_REMEMBERED:
+                    earlier.add(point)
                 untimed[point.key] += 1
                 yield from self._own_value(run.points.names[point.key], point.value, point.time)
+        for key, count in repeated.items():
+            self.losses.leave_out(POINTS, run.points.names[key], SAME_VALUE, count)
         for key, count in untimed.items():
             name = run.points.names[key]
             self._count_values(name, count)
@@ -432,6 +446,7 @@ class _Sections:
         self.rates: dict[int, float] = {}
         self.previous = self.run.started
         self.superseded: Counter[int] = Counter()
+        self.repeated: Counter[int] = Counter()
         self.negative: Counter[int] = Counter()
         self.measured = False
         self.has_parts = points.part > 0
@@ -442,8 +457,8 @@ class _Sections:
     def section(self, step: int, points: list[Point]) -> Iterator[events.AnyEvent]:
         """Yield the events of one step."""
         run, kind, stage = self.run, self.writer.kind, self.writer.stage
-        if self.has_parts:
-            points = self._latest(points)
+        if len(points) > len({point.key for point in points}):
+            points = self._unique(self._latest(points) if self.has_parts else points)
         times = [point.time for point in points if point.time == point.time]
         begin, end = (min(self.previous, *times), max(times)) if times else (self.previous, self.previous)
         index = step + self.writer.shift
@@ -499,6 +514,15 @@ class _Sections:
         for point in points:
             self.superseded[point.key] += point.part < last[point.key]
         return [point for point in points if point.part == last[point.key]]
+
+    def _unique(self, points: list[Point]) -> list[Point]:
+        """Return points without those that came again: MLflow sends values again when it logs a model."""
+        unique = dict.fromkeys(points)
+        if len(unique) < len(points):
+            counts = Counter(point.key for point in points)
+            counts.subtract(point.key for point in unique)
+            self.repeated.update(counts)
+        return list(unique)
 
 
 def _insert(groups: list[events.Values], name: str, value: events.Value) -> None:

@@ -21,8 +21,6 @@ from provml.journal.run_files import journals_of_run
 NEW, CHANGED, UNCHANGED = "new", "changed", "unchanged"
 """What an import did with a run: a changed one is in the home from an earlier import with other events."""
 WRITTEN_BYTES = 1 << 20
-IMPORTED_LINE = b'{"e":"imported"'
-"""Start of the line that says where a run comes from. It differs from import to import, and is not compared."""
 
 
 class Digest(Protocol):
@@ -133,7 +131,8 @@ def _set_time(path: Path, seconds: float) -> None:
 
 
 def _update(digest: Digest, line: bytes) -> None:
-    if not line.startswith(IMPORTED_LINE):
+    """Add a line to a digest, but not the one that says where the run comes from: it differs from import to import."""
+    if not line.startswith(events.IMPORTED_START):
         digest.update(line)
 
 

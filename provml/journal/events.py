@@ -275,6 +275,10 @@ class Imported(Event):
     names: dict[str, str] = {}
 
 
+IMPORTED_START = b'{"e":"imported"'
+"""Start of the line of such an event."""
+
+
 class CaptureErrors(Event, tag="fault"):
     """Number of errors inside provml so far, the first of them, and the number of batches that could not be written.
 

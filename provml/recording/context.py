@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from provml.journal.batch_buffer import FLUSH_SECONDS
 from provml.journal.file import RETRY_SECONDS
 from provml.journal.process import HEARTBEAT_SECONDS
+from provml.recording.cells import CellWatch
 from provml.recording.exit_watch import EXIT_WATCH
 from provml.recording.inherit import ExportedRun
 
@@ -37,6 +38,9 @@ class ActiveRun(Protocol):
     id: str
     home: Path
 
+    def _on_cell_error(self, error: BaseException, cell: int) -> None:
+        """End what the exception of a notebook's cell left."""
+
 
 class ForkAware(Protocol):
     """A writer that needs a new journal in a forked child."""
@@ -53,12 +57,14 @@ class RecordingContext:
         self.writers: weakref.WeakSet[ForkAware] = weakref.WeakSet()
         self.exported_run = ExportedRun()
         self.exit_watch = EXIT_WATCH
+        self.cells = CellWatch(self._on_cell_error)
         self.limits = Limits()
 
     def activate(self, run: ActiveRun) -> None:
         """Let child processes join a run, and watch how this process ends."""
         self.active_runs.append(run)
         self.exit_watch.start()
+        self.cells.start()
         self.exported_run.set(run.id, run.home)
 
     def deactivate(self, run: ActiveRun) -> None:
@@ -70,6 +76,10 @@ class RecordingContext:
         else:
             self.exported_run.clear()
             self.exit_watch.stop()
+
+    def _on_cell_error(self, error: BaseException, cell: int) -> None:
+        for run in list(self.active_runs):
+            run._on_cell_error(error, cell)
 
     def after_fork(self) -> None:
         """Make the writers of a forked child independent of its parent."""

@@ -35,6 +35,9 @@ class Open(Protocol):
     def done(self, *, error: BaseException | None = None) -> None:
         """End the section."""
 
+    def _on_cell_error(self, error: BaseException) -> None:
+        """End the section if the exception of a notebook's cell left it."""
+
 
 class RunCore(EndsOnExit):
     """Base of `Run`. `disabled` is True if PROVML_DISABLED is set: then nothing is recorded."""

@@ -138,6 +138,7 @@ class Run(RunCore):
         self._children: weakref.WeakSet[Run] = weakref.WeakSet()
         self._child_names = Counter[str]()
         self._status = "RUNNING"
+        self._cell = CONTEXT.cells.number
         atexit.register(self._at_exit)
         if self.disabled:
             return
@@ -241,6 +242,18 @@ class Run(RunCore):
             from provml.remote.shipper import remove_if_complete
 
             remove_if_complete(self._writer.folder)
+
+    def _on_cell_error(self, error: BaseException, cell: int) -> None:
+        """Say at once that a cell of a notebook raised: its trainings have failed, and so has a run that it began.
+
+        After a KeyboardInterrupt the run goes on: people stop a training and evaluate it in the next cell.
+        """
+        with report_errors(self):
+            for section in [section for section, pid in list(self._open.items()) if pid == os.getpid()]:
+                section._on_cell_error(error)
+            is_failed = self._failure is not None and not self._has_trained
+            if is_failed and cell == self._cell and not isinstance(error, KeyboardInterrupt):
+                self.finish(error=error)
 
     def _at_exit(self) -> None:
         """Finish a run that nobody finished, with the exception that ends the process, if there is one."""

@@ -100,6 +100,9 @@ class Step(EndsOnExit):
         run = self.run
         run._emit(Done(self._location, run._time() - ago, run._ticks() - ago - self._began, *status_of_exit(error)))
 
+    def _on_cell_error(self, error: BaseException) -> None:
+        """End the step if the exception of a notebook's cell left it; of a step without a loop that is not known."""
+
     @never_raise
     def used(self, data: Using, *, role: str = "") -> None:
         """Record more input data."""
@@ -241,6 +244,12 @@ class Stage(Step):
             if self.kind == "training":
                 self.run._on_training_end(error, ended)
         super().done(error=error, ago=ago)
+
+    def _on_cell_error(self, error: BaseException) -> None:
+        """End the stage if the exception of a notebook's cell left a loop over its epochs."""
+        loops = [loop for loop in self._loops if loop.is_left and not loop.is_over]
+        if any(loop.exit_error(error) is not None for loop in loops):
+            self.done(error=error)
 
     def _end_loops(self, loops: Iterable[Loop], error: BaseException | None) -> BaseException | None:
         """End the epochs of loops that were left; return the exception that left the last of them, or None."""

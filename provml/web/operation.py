@@ -10,6 +10,7 @@ from provml.web.metrics import TEXT_FORMAT, service_text
 from provml.web.problems import Problem
 from provml.web.routing import JSON, json_response, route, service_of
 from provml.web.service import Service
+from provml.web.viewer.routes import error_page
 
 
 def routes(service: Service) -> list[BaseRoute]:
@@ -18,7 +19,7 @@ def routes(service: Service) -> list[BaseRoute]:
         route("/healthz", healthz, access="none"),
         route("/", first_page),
         route("/metrics", metrics),
-        route("/login", login, access="none"),
+        route("/login", login, access="none", error_format=error_page),
         route("/api/v1/tickets", create_ticket, methods=("POST",), access="write", content_types=(JSON,)),
     ]
 

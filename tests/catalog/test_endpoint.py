@@ -22,6 +22,7 @@ import provml
 from provml import Store
 from provml.errors import QueryError
 from provml.store.dialects import DIALECTS
+from provml.store.endpoint.bulk_files import loader_command, write_bulk_files
 from provml.store.endpoint.store import EndpointStore
 from provml.store.endpoint.sync import HomeSync
 
@@ -51,16 +52,26 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def stores(homes: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Store]]:
+def virtuoso_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("virtuoso")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, virtuoso_folder: Path) -> Iterator[dict[str, servers.Server]]:
+    with ExitStack() as stack:
+        yield {
+            "oxigraph": stack.enter_context(servers.oxigraph(tmp_path_factory.mktemp("oxigraph"))),
+            "jena": stack.enter_context(servers.jena()),
+            "virtuoso": stack.enter_context(servers.virtuoso(virtuoso_folder)),
+        }
+
+
+@pytest.fixture(scope="module")
+def stores(homes: dict[str, Path], running: dict[str, servers.Server]) -> Iterator[dict[tuple[str, str], Store]]:
     """Three datasets on each of three servers: the others in graphs of their own."""
     with ExitStack() as stack:
-        urls = {
-            "oxigraph": stack.enter_context(servers.oxigraph(tmp_path_factory.mktemp("oxigraph"))).url,
-            "jena": stack.enter_context(servers.jena()).url,
-            "virtuoso": stack.enter_context(servers.virtuoso(tmp_path_factory.mktemp("virtuoso"))).url,
-        }
         opened: dict[tuple[str, str], Store] = {}
-        for engine, url in urls.items():
+        for engine, url in ((name, server.url) for name, server in running.items()):
             for world, home in homes.items():
                 graph = "" if world == "trainings" else f"?graph=http://example.org/{world}"
                 opened[engine, world] = stack.enter_context(fill(url + graph, home))
@@ -106,6 +117,35 @@ def test_ad_hoc_queries_run_on_an_engine(stores: dict[tuple[str, str], Store], e
     assert store.query(measured).rows == [(pytest.approx(0.9912280701754386, rel=1e-14),)], "all digits"
     with pytest.raises(QueryError):
         store.query("SELECT ?x { ?x a }")
+
+
+def test_jena_loads_files_with_its_bulk_loader(homes: dict[str, Path], tmp_path: Path):
+    _, files = write_bulk_files(homes["leaks"], tmp_path / "bulk", "jena")
+    servers.load_with_tdbloader(files, tmp_path / "database")
+    with servers.jena(tmp_path / "database") as server, provml.open(f"sparql+{server.url}") as store:
+        assert_loaded(store, homes["leaks"])
+
+
+def test_virtuoso_loads_files_with_its_bulk_loader(
+    homes: dict[str, Path], running: dict[str, servers.Server], virtuoso_folder: Path
+):
+    folder, graph = virtuoso_folder / "bulk", "http://example.org/bulk"
+    write_bulk_files(homes["leaks"], folder, "virtuoso", graph=graph)
+    command = loader_command("virtuoso", folder, graph).removeprefix('isql EXEC="').removesuffix('"')
+    servers.load_with_ld_dir(running["virtuoso"], command)
+    url = f"sparql+{running['virtuoso'].url}?graph={graph}"
+    with provml.open(url, user="dba", password="dba") as store:
+        assert_loaded(store, homes["leaks"])
+
+
+def assert_loaded(store: Store, home: Path) -> None:
+    """An endpoint has all runs of a home, and a sync has nothing to send."""
+    assert isinstance(store, EndpointStore)
+    with provml.open(home) as local:
+        assert [info.id for info in store.runs()] == [info.id for info in local.runs()]
+        count = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"
+        assert store.query(count).rows == local.query(count).rows
+    assert HomeSync(home, store.endpoint).send().runs == []
 
 
 @pytest.mark.parametrize("case", list(CASES))

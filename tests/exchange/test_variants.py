@@ -298,3 +298,21 @@ def test_links_that_lead_out_of_a_folder_are_not_followed(tmp_path: Path):
     (folder / "config.json").unlink()
     run = import_one(tmp_path / "runs", tmp_path / "home")
     assert run.files == {"../../outside.json": ("", -1)}
+
+
+def test_values_that_mlflow_wrote_twice_count_once(tmp_path: Path):
+    folder = tmp_path / "mlruns" / "1"
+    (folder / "abc" / "metrics").mkdir(parents=True)
+    (folder / "meta.yaml").write_text("experiment_id: '1'\nname: digits\n")
+    meta = (
+        "run_id: abc\nexperiment_id: '1'\nrun_name: r\nstatus: 3\nstart_time: 1700000000000\nend_time: 1700000009000\n"
+    )
+    (folder / "abc" / "meta.yaml").write_text(meta)
+    lines = "1700000001000 0.5 1\n1700000002000 0.25 2\n1700000002000 0.25 2\n1700000002500 nan 2\n17000"
+    (folder / "abc" / "metrics" / "loss").write_text(lines)
+    report = read(tmp_path / "mlruns", tmp_path / "home")
+    check_report(report)
+    points = load_run(tmp_path / "home", "abc").points["loss"]
+    assert points[:2] == [(1, 0.5), (2, 0.25)]
+    assert len(points) == 3
+    assert report.totals.tallies["metric points"].left_out == 2  # the repeated value, and the line that is cut off

@@ -111,6 +111,11 @@ class Capture(CaptureBase):
         finally:
             super().done(error=error)
 
+    def _on_cell_error(self, error: BaseException) -> None:
+        """End the training if the exception of a notebook's cell left the loop over its epochs."""
+        if self._loop is not None and self._loop.is_left:
+            self._end_loop(error)
+
     # ---- the loop of the user
 
     @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -100,6 +101,12 @@ class HomeSync:
         With `prune`, runs are removed from the endpoint that this home has sent and has no longer. The `report` is the
         same object if this raises: what it lists has been sent.
         """
+        try:
+            return self._send(runs, prune=prune)
+        finally:
+            self._batch.close()
+
+    def _send(self, runs: Collection[str], *, prune: bool) -> SyncReport:
         self._send_ontology()
         self._send_imported_files()
         folders = sorted(files.run for files in run_files.scan_runs(self.home) if files.journals)
@@ -283,7 +290,10 @@ def _checkpoint(run: str, progress: RunProgress) -> IndexCheckpoint:
 
 
 class _Batch:
-    """Statements that are sent together, and what has to be written after them."""
+    """Statements that are sent together, and what has to be written after them.
+
+    A chunk is sent in a thread, while the next one is read and mapped.
+    """
 
     def __init__(self, endpoint: Endpoint, names: Names, report: SyncReport, chunk_triples: int) -> None:
         self.endpoint = endpoint
@@ -298,6 +308,12 @@ class _Batch:
         self._shared: list[bytes] = []
         self._described: list[bytes] = []
         self._replaced: list[str] = []
+        self._sender = ThreadPoolExecutor(1, "provml-sync")
+        self._sending: Future[None] | None = None
+
+    def close(self) -> None:
+        """End the thread."""
+        self._sender.shutdown()
 
     def add(self, run: str, progress: RunProgress, ntriples: bytes, *, is_description: bool = False) -> None:
         """Add statements of a run; a description replaces an older one at the next commit."""
@@ -331,18 +347,31 @@ class _Batch:
         """Send all that is left, then the links, then the progress."""
         self._load(self._lines)
         self._lines = []
+        self._wait()
         if self._replaced:
             self.endpoint.update(" ;\n".join(self._replaced))
         self._load(self._described)
+        self._wait()
         self._load_shared()
         self._write_links()
         self._write_progress()
         self._described, self._replaced, self.triples = [], [], 0
 
     def _load(self, lines: list[bytes]) -> None:
+        """Send lines as soon as those before them are there."""
+        self._wait()
         if lines:
-            self._load_checked(lines, self.endpoint.data_graph)
-            self.report.triples += len(lines)
+            self._sending = self._sender.submit(self._load_now, lines)
+
+    def _wait(self) -> None:
+        """Wait for the lines that are being sent; raise their error."""
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            sending.result()
+
+    def _load_now(self, lines: list[bytes]) -> None:
+        self._load_checked(lines, self.endpoint.data_graph)
+        self.report.triples += len(lines)
 
     def _load_checked(self, lines: list[bytes], graph: str) -> None:
         """Load lines; those that the engine refuses become problems, all others are loaded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,10 @@ from starlette.responses import Response
 from provml.drawing.graph import Graph, Node
 from provml.drawing.lineage import Lineage
 from provml.drawing.records import LineageRecords
+from provml.exchange.prov_export import FORMATS as PROV_FORMATS
+from provml.exchange.prov_export import prov_document, write_document
 from provml.model.values import IRI
-from provml.rdf.namespaces import PREFIXES
+from provml.rdf.namespaces import PREFIXES, PROV
 from provml.store import name_lookup
 from provml.store.lineage import lineage as lineage_of
 from provml.store.lineage import resolve
@@ -25,6 +27,9 @@ MAX_NODES = 300
 MAX_CHOICES = 300
 """Names that the form offers."""
 TEXT_TYPES = {"svg": "image/svg+xml", "dot": "text/vnd.graphviz", "mermaid": "text/plain", "text": "text/plain"}
+PROV_FILES = {"provn": "provn", "provjson": "json"}
+"""PROV documents by the names of their formats here."""
+QUALIFIED = f"{PROV}qualified"
 
 
 def lineage(viewer: Viewer, params: QueryParams) -> Page | Response:
@@ -136,17 +141,29 @@ def _items(viewer: Viewer, graph: Graph) -> list[dict[str, Any]]:
 
 
 def _file(viewer: Viewer, result: Lineage, fmt: str) -> Response:
-    """Return a lineage as a file: a picture, a graph language, or PROV as Turtle."""
-    if fmt == "ttl":
-        nodes = [*result.records.items, *result.records.steps, *result.records.runs]
-        graph = viewer.store.backend.graph()
-        triples = [q.triple for node in nodes for q in graph.quads_for_pattern(ox.NamedNode(node), None, None, None)]
-        turtle = ox.serialize(triples, format=ox.RdfFormat.TURTLE, prefixes=PREFIXES)
-        headers = {"Content-Disposition": 'attachment; filename="lineage.ttl"'}
-        return Response(turtle, 200, headers, "text/turtle")
+    """Return a lineage as a file: a picture, a graph language, or PROV."""
+    if fmt == "ttl" or fmt in PROV_FILES:
+        triples = list(_triples(viewer, [*result.records.items, *result.records.steps, *result.records.runs]))
+        if fmt == "ttl":
+            content, media_type = ox.serialize(triples, format=ox.RdfFormat.TURTLE, prefixes=PREFIXES), "text/turtle"
+        else:
+            name = PROV_FILES[fmt]
+            content, media_type = write_document(prov_document(triples), name), PROV_FORMATS[name]
+        extension = "prov.json" if fmt == "provjson" else fmt
+        headers = {"Content-Disposition": f'attachment; filename="lineage.{extension}"'}
+        return Response(content, 200, headers, media_type)
     if fmt not in TEXT_TYPES:
-        raise Problem(
-            400, "UnknownFormat", f"No format {fmt[:50]!r} here. Use one of {', '.join([*TEXT_TYPES, 'ttl'])}."
-        )
+        names = ", ".join([*TEXT_TYPES, *PROV_FILES, "ttl"])
+        raise Problem(400, "UnknownFormat", f"No format {fmt[:50]!r} here. Use one of {names}.")
     headers = {"Content-Disposition": f'attachment; filename="lineage.{fmt}"'} if fmt != "text" else {}
     return Response(result.to_format(fmt), 200, headers, f"{TEXT_TYPES[fmt]}; charset=utf-8")
+
+
+def _triples(viewer: Viewer, nodes: Iterable[str]) -> Iterator[ox.Triple]:
+    """Yield what the graph says about nodes, and about the qualified forms of their relations."""
+    graph = viewer.store.backend.graph()
+    for node in nodes:
+        for quad in graph.quads_for_pattern(ox.NamedNode(node), None, None, ox.DefaultGraph()):
+            yield quad.triple
+            if quad.predicate.value.startswith(QUALIFIED) and isinstance(quad.object, ox.NamedNode):
+                yield from (detail.triple for detail in graph.quads_for_pattern(quad.object, None, None, None))

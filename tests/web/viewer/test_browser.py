@@ -5,7 +5,11 @@ One headless Chromium and one service per home serve all tests of this file.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +19,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 import provml
+from provml.demo import settings as demo
 from web.conftest import READ, WRITE, bearer
 from web.serving import Server, running
-from web.viewer.homes import record_flowers, record_hostile, record_many
+from web.viewer.homes import record_flowers, record_hostile, record_long, record_many
 
 AXE = (Path(__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 PAGES = (
@@ -36,6 +41,7 @@ HOSTILE_PAGES = (
     "/models",
 )
 TOKENS = {"PROVML_READ_TOKEN": READ, "PROVML_WRITE_TOKEN": WRITE}
+DEMO_SETTINGS = (demo.SETTINGS[1], demo.SETTINGS[4], demo.SETTINGS[5])
 PHONE = {"width": 390, "height": 800}
 
 
@@ -60,6 +66,18 @@ def flowers_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def flowers(flowers_home: Path) -> Iterator[Server]:
     with running(flowers_home, env=TOKENS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The home of `provml demo`, without what the command does after the trainings."""
+    home = tmp_path_factory.mktemp("demo") / "home"
+    for setting in DEMO_SETTINGS:
+        with contextlib.suppress(demo.TrainingDiverged):  # one of them shall fail
+            for _ in demo.train(setting, home):
+                pass
+    with running(home, env=TOKENS) as server:
         yield server
 
 
@@ -188,7 +206,7 @@ def test_a_running_training_is_followed(browser: Browser, flowers: Server, flowe
         page.wait_for_selector(".legend b")
         next(epochs).measured(loss=0.25)
         next(epochs)
-        expect(page.locator(".legend b").first).to_have_text("0.25", timeout=15_000)
+        expect(page.locator(".legend b").first).to_have_text("0.25", timeout=5_000)
         listing = visit.open("/?where=run == 'live'")
         assert "running 4/9" in listing.locator("tbody").inner_text()
         assert not visit.problems
@@ -266,13 +284,84 @@ def test_the_query_builder_previews_at_once(browser: Browser, flowers: Server):
         assert not visit.problems
 
 
-def test_a_page_of_many_runs_is_light(browser: Browser, tmp_path: Path):
-    record_many(tmp_path / "home", 250)
+def transferred(visit: Visit) -> list[int]:
+    """Return a list that grows by the bytes of each answer."""
+    sizes: list[int] = []
+    session = visit.context.new_cdp_session(visit.page)
+    session.send("Network.enable")
+    session.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
+    return sizes
+
+
+def test_the_pages_of_the_demo_are_light_and_show_its_filters_and_scores(browser: Browser, digits: Server):
+    with Visit(browser, digits, viewport=PHONE) as visit:
+        page = visit.open("/")
+        assert page.locator('input[name="r"]').count() == len(DEMO_SETTINGS)
+        runs = page.eval_on_selector_all('input[name="r"]', "boxes => boxes.map(box => box.value)")
+        texts = {}
+        pages = ("/", f"/runs/{runs[0]}", f"/compare?r={runs[0]}&r={runs[1]}&graph=1", "/models", "/data", "/lineage")
+        for address in (*pages, "/dataflow", "/questions/q6"):
+            visit.page.goto("about:blank")
+            sizes = transferred(visit)
+            page = visit.open(address)
+            texts[address] = page.locator("main").inner_text()
+            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], address
+            assert 0 < sum(sizes) < 60_000, address
+        assert "gray" in texts["/data"] or "contrast" in texts["/data"]
+        assert "accuracy" in texts["/models"]
+        assert not visit.problems
+
+
+def test_a_run_of_60000_batches_opens_when_it_is_read(browser: Browser, tmp_path: Path):
+    record_long(tmp_path / "home", epochs=300, batches=200)
     with running(tmp_path / "home", env=TOKENS) as server, Visit(browser, server) as visit:
-        sizes: list[int] = []
-        session = visit.context.new_cdp_session(visit.page)
-        session.send("Network.enable")
-        session.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
+        page = visit.open("/runs/long")
+        assert "Reading the runs" in page.locator("main").inner_text()
+        assert page.locator("progress").is_visible()
+        page.wait_for_selector(".legend b", timeout=90_000)  # the page opens by itself
+        sizes = transferred(visit)
+        page = visit.open("/runs/long/epochs?page=3")
+        assert page.locator("tbody tr").count() == 100
+        page.locator("tbody tr").last.locator("a").first.click()
+        page.wait_for_selector(".u-over")
+        assert "200" in page.locator("main").inner_text()
+        page = visit.open("/runs/long/lineage")
+        assert page.locator(".picture .n").count() < 20  # epochs are folded
+        assert sum(sizes) < 120_000
+        assert not visit.problems
+
+
+def test_the_command_ui_prints_a_link_that_works_once(browser: Browser, flowers_home: Path, tmp_path: Path):
+    home = tmp_path / "home"
+    shutil.copytree(flowers_home / "runs", home / "runs")
+    command = [sys.executable, "-m", "provml", "ui", "--no-browser", "--port", "0", "--home", str(home)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        try:
+            link = next(line.split()[1] for line in process.stdout if line.startswith("Browser: "))
+            second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            assert "already" in second.stdout
+            context = browser.new_context()
+            page = context.new_page()
+            page.goto(link)
+            assert page.locator("h1").inner_text().startswith("Runs")
+            assert "ticket" not in page.url
+            stranger = browser.new_context().new_page()
+            answer = stranger.goto(link)
+            assert answer is not None
+            assert answer.status in (401, 403)
+            assert "provml" in stranger.locator("main").inner_text()
+            stranger.context.close()
+            context.close()
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=30) in (0, 130)
+
+
+def test_a_page_of_many_runs_is_light(browser: Browser, tmp_path: Path):
+    record_many(tmp_path / "home", 150)
+    with running(tmp_path / "home", env=TOKENS) as server, Visit(browser, server) as visit:
+        sizes = transferred(visit)
         page = visit.open("/")
         page.wait_for_timeout(100)
         assert page.locator('input[name="r"]').count() == 50

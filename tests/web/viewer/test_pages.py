@@ -382,6 +382,15 @@ def test_artifacts_are_downloads_never_pages(client: TestClient):
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
+def test_a_lineage_is_exported_as_prov(flowers: TestClient):
+    notation = flowers.get("/lineage?of=tuesday&format=provn").text
+    assert notation.startswith("document")
+    assert "wasGeneratedBy(" in notation
+    answer = flowers.get("/lineage?of=tuesday&format=provjson")
+    assert answer.headers["content-disposition"].endswith('"lineage.prov.json"')
+    assert any(use.get("prov:role") for use in answer.json()["used"].values())
+
+
 def test_rdf_of_a_run_in_all_formats(client: TestClient):
     for fmt in ("ttl", "nt", "jsonld"):
         answer = client.get(f"/runs/monday/rdf?format={fmt}")

@@ -1,21 +1,14 @@
-"""A large home: the first page does not wait for its reading, and later pages do not compute everything again."""
+"""What pages compute from all runs of a home is computed once for each position of the index."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
-from provml.web.app import create_app
-from provml.web.service import Service
-from provml.web.settings import ServiceSettings, Tokens
 from provml.web.viewer.home_cache import HomeCache
-from web.conftest import HOST, READ, WRITE, bearer
-from web.viewer.homes import record_long
 
 
 @pytest.fixture
@@ -24,19 +17,6 @@ def cache() -> Iterator[tuple[HomeCache, list[str]]]:
     cache = HomeCache(lambda: position[0])
     yield cache, position
     cache.close()
-
-
-def test_the_first_page_of_a_large_home_shows_how_far_it_is_read(tmp_path: Path):
-    record_long(tmp_path / "home", epochs=60, batches=700)
-    settings = ServiceSettings(tmp_path / "home", tokens=Tokens(READ, WRITE))
-    with Service(settings) as service, TestClient(create_app(service), base_url=HOST, headers=bearer(READ)) as client:
-        first = client.get("/runs/long")
-        assert "Reading the runs" in first.text
-        assert first.headers["cache-control"] == "no-store"
-        deadline = time.monotonic() + 60
-        while "data-reading" in (page := client.get("/runs/long").text) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert "Epochs 60" in page
 
 
 def test_a_value_is_computed_once_for_each_position(cache: tuple[HomeCache, list[str]]):
