@@ -1,4 +1,4 @@
-"""The statuses of a run, apart from the code that determines them: the command line lists them without reading journals."""
+"""The statuses of a run, in a module of its own: the command line lists them without loading the reader of journals."""
 
 from __future__ import annotations
 
