@@ -24,7 +24,8 @@ SLOW = {  # reasoners, second engines, type checkers, linters, builds, W3C suite
     "published_queries", "shacl_w3c", "site", "static_site", "stream", "types", "typing", "validate", "wheel",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
-    "annotation_processes", "artifact_processes", "ask", "background_sync", "batch_buffer", "browser", "child_runs",
+    "annotation_processes", "artifact_processes", "ask", "autolog_run", "background_sync", "batch_buffer", "browser",
+    "child_runs",
     "clients", "crash", "demo", "endpoint", "endpoint_sync", "header_timeout", "journals", "live", "log", "maintenance",
     "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store", "replay",
     "security", "serve", "server", "shipping", "sparql", "status", "store", "terminal", "traps",

@@ -1,7 +1,7 @@
 """Captures: record trainings of common frameworks through their public callbacks, one module per framework.
 
-Only its own module imports a framework, and no framework is patched. A capture records into a new run or the run that
-is passed to it, and does not change what is trained.
+Only its own module imports a framework, and no framework is patched, except by `autolog`. A capture records into a new
+run or the run that is passed to it, and does not change what is trained.
 """
 
 FRAMEWORKS = ("keras", "lightgbm", "lightning", "sklearn", "torch", "transformers", "xgboost")

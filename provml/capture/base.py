@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -128,18 +127,25 @@ class CaptureBase(EndsOnExit):
     # ---- a training
 
     def begin_training(
-        self, values: Mapping[str, Any], *, using: Iterable[Data] = (), model: Any = None, after: Data | None = None
+        self,
+        values: Mapping[str, Any],
+        *,
+        using: Iterable[Data] = (),
+        model: Any = None,
+        after: Data | None = None,
+        ago: float = 0.0,
     ) -> Stage:
         """Begin a training of a model object. A training that is still open was interrupted by an exception.
 
-        The training continues from the model `after`, otherwise from the recorded state of this object.
+        The training continues from the model `after`, otherwise from the recorded state of this object. It began `ago`
+        seconds before now.
         """
         self.end_training(error=self.interruption())
         self._earlier_errors = set(map(id, known_exceptions(None)))
         observed = {name: value for name, value in values.items() if value is not None or name not in self._parameters}
         selected = self.hyperparameters.begin({**self._parameters, **observed})
         initial = after or self.models.lookup(model)
-        self.stage = self.last_training = Stage(self.run, "training", "training", using, selected)
+        self.stage = self.last_training = Stage(self.run, "training", "training", using, selected, ago=ago)
         if initial is not None:
             self.stage.used(initial, role="model")
         self.models.begin_training(model, self.stage, initial)
@@ -324,7 +330,9 @@ def check_save_path(path: Any) -> Path | None:
 
 def check_parameters(parameters: Any) -> dict[str, Any]:
     """Return the setting `parameters` by the names that are recorded: a dictionary, a namespace or a data class."""
-    is_namespace = isinstance(parameters, Namespace | SimpleNamespace) or is_dataclass(parameters)
+    argparse = sys.modules.get("argparse")  # not imported here: autolog waits for its import by the script
+    namespaces = (SimpleNamespace, argparse.Namespace) if argparse is not None else (SimpleNamespace,)
+    is_namespace = isinstance(parameters, namespaces) or is_dataclass(parameters)
     values = vars(parameters) if is_namespace else parameters
     if values is not None and not isinstance(values, Mapping):
         raise WrongType("Capture", "parameters", parameters, "values by name", "Use parameters=vars(args).")

@@ -58,6 +58,8 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         """Folders and names of the files that callbacks for checkpoints write."""
         self._file_times: dict[Path, int] = {}
         self._began_ns = 0
+        self._last_checkpoint: tuple[int, Data | None] = (0, None)
+        """The number of rounds in the last file, and its model."""
 
     # ---- hooks
 
@@ -76,6 +78,7 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         )
         checkpoints = [c for c in self._callbacks if isinstance(c, xgboost.callback.TrainingCheckPoint)]
         self._checkpoint_names = [(Path(c._path), c._name) for c in checkpoints]
+        self._last_checkpoint = (0, None)
         self._file_times, self._began_ns = {}, time.time_ns() - CLOCK_LAG_NS
         self._planned_rounds = call.get("num_boost_round")
         self._objective = function_name(call.get("obj"))
@@ -137,7 +140,10 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
                     and self._file_times.get(path) != time_ns
                 ):
                     self._file_times[path] = time_ns
-                    self.models.record_file(stage, path, rounds=int(number) + 1)
+                    self._last_checkpoint = (
+                        int(number) + 1,
+                        self.models.record_file(stage, path, rounds=int(number) + 1),
+                    )
 
     def after_training(self, model: Any) -> Any:
         self._record_checkpoints()
@@ -159,7 +165,11 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
             fields: dict[str, Any] = {"num_features": model.num_features(), "rounds": model.num_boosted_rounds()}
             if best:
                 fields |= {"best_round": best_round, "best_score": float(best["best_score"])}
-            self.saved(self._save_to, **fields)
+            rounds, checkpoint = self._last_checkpoint
+            if checkpoint is not None and rounds == fields["rounds"] and self._save_to is None and not best:
+                self.models.set_last(checkpoint)  # the file of the last round contains the same model
+            else:
+                self.saved(self._save_to, **fields)
         self._keeps_best = bool(getattr(stopping, "save_best", False))
         self.end_training()
 

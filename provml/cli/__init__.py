@@ -23,6 +23,7 @@ compile      compile, ontology
 serve        serve
 ui           ui
 demo         demo
+run_script   run
 
 run_table    the table of runs as text that fits the terminal, for `runs` and `compare`
 run_comparison  a comparison of runs as text, for `compare`
@@ -49,6 +50,7 @@ from provml.cli import (
     pictures,
     query,
     replay,
+    run_script,
     runs,
     serve,
     shipping,
@@ -67,6 +69,7 @@ def main() -> None:
 
 
 for module in (
+    run_script,
     runs,
     compare,
     annotate,

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import click
 
-from provml.cli.options import home_option
+from provml.cli.options import home_option, local_home
 from provml.errors import FileFormatError
-from provml.paths import default_home
 
 NARROW_COLUMNS = 80
 """On a narrower terminal, the progress bar and the answers are shortened to fit."""
@@ -30,7 +29,7 @@ def demo(framework: str | None, home: Path | None) -> None:
     """
     from provml.demo import frameworks, report, settings
 
-    folder = (home or default_home()).absolute()
+    folder = local_home(home)
     model, train, parameters = frameworks.choose(framework)
     _check_writable(folder)
     new: list[str] = []

@@ -81,6 +81,13 @@ def require_home(home: Path | str | None) -> Path:
     return run_files.require_home(Path(home) if home else default_home())
 
 
+def local_home(home: Path | str | None) -> Path:
+    """Return the home to write, which need not exist yet."""
+    if url := endpoint_url(home or "") or service_url(home):
+        raise ServiceError(url, "this command needs a directory", "Pass it with --home.")
+    return Path(home or default_home()).absolute()
+
+
 def require_modules(extra: str, *names: str) -> None:
     """Raise MissingDependency unless the modules of an extra are installed; none is imported."""
     missing = [name for name in names if find_spec(name) is None]

@@ -27,7 +27,14 @@ MAX_LINES = 3
 MAX_TEXT_WIDTH = 28
 """Width of a text cell on a terminal, where a long text would hide other columns."""
 MIN_ERROR_WIDTH = 20
-STATUS_COLORS = {"FAILED": "red", "KILLED": "red", "LOST": "yellow", "RUNNING": "cyan", "FINISHED": "green"}
+STATUS_COLORS = {
+    "FAILED": "red",
+    "PRUNED": "yellow",
+    "KILLED": "red",
+    "LOST": "yellow",
+    "RUNNING": "cyan",
+    "FINISHED": "green",
+}
 SUMMARIZED = ("name", "model")
 """Columns of a run that are in the line of equal values if all rows have the same."""
 

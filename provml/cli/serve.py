@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provml.cli.options import home_option, require_modules
-from provml.paths import default_home
+from provml.cli.options import home_option, local_home, require_modules
 
 if TYPE_CHECKING:
     from provml.web.settings import Tokens
@@ -43,7 +42,7 @@ def serve(home: Path | None, host: str, port: int, link: bool, quiet: bool, **op
     require_modules("serve", "starlette", "uvicorn", "jinja2")
     from provml.web.command import new_link, run_service
 
-    folder = (home or default_home()).absolute()
+    folder = local_home(home)
     if link:
         click.echo(new_link(folder))
         return

@@ -30,7 +30,7 @@ when the event is mapped or printed."""
 MAX_TEXT = 1 << 20
 """Characters of a text that `shorten` leaves: a parser of N-Triples accepts at most 16 MiB, escaped and in UTF-8."""
 TOO_DEEP = f"the values are nested in more than {MAX_DEPTH} levels"
-EndStatus = Annotated[str, msgspec.Meta(pattern="^(FINISHED|FAILED|KILLED|LOST)$")]
+EndStatus = Annotated[str, msgspec.Meta(pattern="^(FINISHED|FAILED|PRUNED|KILLED|LOST)$")]
 """Status of a run that has ended."""
 
 
@@ -107,7 +107,10 @@ class Workflow(Event):
 
 
 class Begin(Event):
-    """Start of a stage, a step or a section; `parent` is the location of its parent or of its paired section."""
+    """Start of a stage, a step or a section; `parent` is the location of its parent or of its paired section.
+
+    `rule` says how a section was recognized in a training that did not announce it.
+    """
 
     location: str
     kind: str
@@ -118,6 +121,7 @@ class Begin(Event):
     using: list[str] = []
     values: Values = {}
     by: str = ""
+    rule: str = ""
 
 
 class Done(Event):

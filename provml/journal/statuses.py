@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-STATUSES = ("FINISHED", "FAILED", "RUNNING", "KILLED", "LOST")
+STATUSES = ("FINISHED", "FAILED", "PRUNED", "RUNNING", "KILLED", "LOST")
 """All statuses that `provml.journal.status.status_of_run` returns."""

@@ -25,6 +25,7 @@ def map_begin(context: MappingContext, event: events.Begin) -> None:
         stage = context.stage_of_section(location)
         _open_section(context, event, f"{stage.path}/{index}{stage.iri_suffix}")
         values: dict[str, Any] = {"hyperparameter_in_force": [IRI(iri) for iri in stage.in_force.values()]}
+        values["recognized_by"] = event.rule or None
     else:
         _open_section(context, event, context.stage_path(location))
         used = [current_entity(context, ref) for ref in event.using]

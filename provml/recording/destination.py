@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from provml.errors import ServiceError
 from provml.journal.shipping import read_state
-from provml.paths import absolute, default_home, service_url
+from provml.paths import absolute, default_home, endpoint_url, service_url
 from provml.recording.settings import ShippingSettings
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ def choose_spool(shipping: ShippingSettings) -> Path:
 
 def parse_destination(home: object, shipping: ShippingSettings | None) -> tuple[Destination | None, Path | None]:
     """Return where a run goes, and the directory that it is recorded in; None and None if the home is a directory."""
+    if url := endpoint_url(home or os.environ.get("PROVML_HOME")):
+        advice = "Record in a directory, and send it with `provml sync --to URL`."
+        raise ServiceError(url, "runs are recorded in a home, not at a SPARQL endpoint", advice)
     url = service_url(home)
     if not url:
         if shipping and home:
@@ -69,7 +73,6 @@ def joined_destination(folder: Path) -> Destination | None:
     state = read_state(folder)
     if state is None:
         return None
-    from provml.errors import ServiceError
     from provml.remote.connection import parse_address
     from provml.remote.shipper import Destination
 

@@ -1,10 +1,12 @@
-"""The status of a section or a process: FINISHED, or FAILED with the exception that left it."""
+"""The status of a section or a process: FINISHED, or FAILED or PRUNED with the exception that left it."""
 
 from __future__ import annotations
 
 from provml.recording.redaction import redact_text
 
 MAX_MESSAGE_CHARS = 2000
+PRUNING = ("TrialPruned",)
+"""Exceptions by which a search ends a trial that is not promising (Optuna)."""
 
 
 class ExceptionSummary(Exception):
@@ -34,8 +36,9 @@ def status_of_exit(error: BaseException | None) -> tuple[str, list[str]]:
         return "FINISHED", []
     if isinstance(error, ExceptionSummary):
         return "FAILED", [error.type_name, error.message]
+    status = "PRUNED" if type(error).__name__ in PRUNING else "FAILED"
     try:
         message = redact_text(str(error)[: 2 * MAX_MESSAGE_CHARS])[:MAX_MESSAGE_CHARS]
     except Exception:
         message = ""
-    return "FAILED", [type(error).__name__, message]
+    return status, [type(error).__name__, message]

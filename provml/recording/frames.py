@@ -1,10 +1,11 @@
 """Inspection of the calling code: the only module that reads frames, tracebacks and bytecode.
 
-Three facts are passed to nobody and are read here:
+Four facts are passed to nobody and are read here:
 
 - the arguments of a framework's training function, from the variables of the callers of a callback
 - how a loop was left: an iterator cannot see whether `break` or an exception dropped it
 - whether a `sys.exit` was caught, and with which code a worker of `multiprocessing` exits
+- which call of the user's function makes the steps of an optimizer (autolog only)
 
 Frames are read and never changed. PROVML_NO_FRAME_INSPECTION=1 switches all of it off, and it is off by itself where
 the interpreter has no frames. Bytecode is read only on the versions of CPython in `BYTECODE_VERSIONS`. The fallbacks:
@@ -17,13 +18,16 @@ the interpreter has no frames. Bytecode is read only on the versions of CPython 
 
 from __future__ import annotations
 
+import dis
 import gc
 import inspect
 import opcode
 import os
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator
+from functools import lru_cache
 from time import perf_counter
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple, TypeVar
@@ -123,6 +127,77 @@ def worker_exit_code() -> Any:
             return frame.f_locals.get("code")
         frame = frame.f_back
     return None
+
+
+def is_called_from(*modules: str) -> bool:
+    """Return whether a function of one of these modules, or of a package of that name, is a caller, however far."""
+    frame: FrameType | None = sys._getframe(1) if is_enabled() else None
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__"))
+        if any(name == module or name.startswith(f"{module}.") for module in modules):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def is_called_by_script(*packages: str) -> bool:
+    """Return whether the innermost caller outside of some packages is a script or module that is not installed."""
+    frame: FrameType | None = sys._getframe(2) if is_enabled() else None
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in packages:
+        frame = frame.f_back
+    if frame is None:
+        return False
+    file = os.path.realpath(frame.f_code.co_filename)
+    installed = [os.path.realpath(path) for path in sysconfig.get_paths().values()]
+    return not any(file.startswith(path + os.sep) for path in installed if path != os.path.realpath(sys.prefix))
+
+
+class CallTracker:
+    """Numbers the calls of the user's function that does something, such as a step of an optimizer.
+
+    No frame is kept: that would keep its variables alive. The identity of a frame may be used again by the next call of
+    the same function. So a call is also over if it is not among the callers any more at some later event, or if its
+    frame is at an instruction that cannot come after the last one.
+    """
+
+    def __init__(self, *libraries: str) -> None:
+        self.number = 0
+        """Number of the current call, from 1."""
+        self._libraries = libraries
+        self._frame: tuple[int, CodeType] | None = None
+        self._offset = 0
+        self._is_over = False
+
+    def on_action(self) -> None:
+        """Note that the innermost function outside of the libraries does it now."""
+        frame: FrameType | None = sys._getframe(1) if is_enabled() else None
+        while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in self._libraries:
+            frame = frame.f_back
+        if frame is not None:
+            current = id(frame), frame.f_code
+            if self._is_over or current != self._frame:
+                self.number += 1
+            self._frame, self._offset, self._is_over = current, frame.f_lasti, False
+
+    def on_event(self) -> None:
+        """Look whether the call goes on."""
+        if self._frame is None or self._is_over:
+            return
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and (id(frame), frame.f_code) != self._frame:
+            frame = frame.f_back
+        self._is_over = frame is None or frame.f_lasti < _earliest_offset(frame.f_code, self._offset)
+
+
+@lru_cache(maxsize=256)
+def _earliest_offset(code: CodeType, offset: int) -> int:
+    """Return the first bytecode offset that may be executed after an offset, by the jumps backward."""
+    jumps = [(item.offset, item.argval) for item in dis.get_instructions(code) if "BACKWARD" in item.opname]
+    earliest, previous = offset, None
+    while earliest != previous:
+        previous = earliest
+        earliest = min([earliest, *(target for source, target in jumps if source >= previous)])
+    return earliest
 
 
 # ---- loops

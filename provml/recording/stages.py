@@ -301,8 +301,10 @@ class Stage(Step):
         """Iterate over boosting rounds."""
         return self.epochs(count, kind="round")
 
-    def epoch(self, index: int, *, kind: str = "epoch", during: str = "", ago: float = 0.0) -> Epoch:
+    def epoch(self, index: int, *, kind: str = "epoch", during: str = "", ago: float = 0.0, rule: str = "") -> Epoch:
         """Begin one epoch, now or `ago` seconds ago. End it with `done` or a `with` block.
+
+        `rule` says how the epoch was recognized, if nobody announced it.
 
         An index that was used before is replaced by the next free one.
         """
@@ -312,7 +314,7 @@ class Stage(Step):
         if index in self._indices:
             index = max(self._indices) + 1
         self._indices.add(index)
-        self.current_epoch = Epoch(self, index, to_text(kind) or "epoch", during=during, ago=ago)
+        self.current_epoch = Epoch(self, index, to_text(kind) or "epoch", during=during, ago=ago, rule=rule)
         return self.current_epoch
 
     @never_raise
@@ -410,7 +412,9 @@ class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
 
     __slots__ = ("_began", "_closed", "_ended", "_pid", "data", "index", "stage")
 
-    def __init__(self, stage: Stage, index: int, kind: str, *, during: str = "", ago: float = 0.0) -> None:
+    def __init__(
+        self, stage: Stage, index: int, kind: str, *, during: str = "", ago: float = 0.0, rule: str = ""
+    ) -> None:
         run = stage.run
         super().__init__(run, f"{stage._location}/{index}")
         self.stage = stage
@@ -422,7 +426,7 @@ class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
         self._began = run._ticks() - ago
         if not run.disabled:
             stage._open[self._location] = self
-            run._emit(Begin(self._location, kind, run._time() - ago, index=index, parent=during))
+            run._emit(Begin(self._location, kind, run._time() - ago, index=index, parent=during, rule=rule))
 
     def __repr__(self) -> str:
         return f"<Epoch {self.index} of {self.stage.name!r} {self._state()}>"

@@ -327,6 +327,18 @@ def test_commands_take_an_endpoint(server: servers.Server, cycle: Path, monkeypa
     assert refused.exit_code == 1
     assert "where the journals are" in refused.output
     assert run(main, ["sync", "--home", str(cycle)]).exit_code == 2
+    for command in ("serve", "demo", "verify"):
+        refused = run(main, [command, "--store", url])
+        assert (refused.exit_code, "directory" in refused.output) == (1, True)
+
+
+def test_runs_are_not_recorded_at_an_endpoint(monkeypatch: pytest.MonkeyPatch):
+    url = "sparql+http://127.0.0.1:9/ds"
+    with pytest.raises(ServiceError, match="provml sync --to URL"):
+        provml.record("flowers", home=url)
+    monkeypatch.setenv("PROVML_HOME", url)
+    with pytest.raises(ServiceError, match="provml sync --to URL"):
+        provml.record("flowers")
 
 
 class Gate(BaseHTTPRequestHandler):

@@ -7,21 +7,27 @@ point where there is one.
 _patches       replaced attributes, and how to undo them
 _finder        frameworks that are imported later
 _session       the run and the captures
-arguments      the command line as hyperparameters (argparse)
+argparse       the command line as hyperparameters
+optuna         the trials of a study as child runs
+startup        the start-up hook of `provml run`
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sys
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from provml.capture.autolog._finder import PostImportFinder
 from provml.capture.autolog._patches import Patches
 from provml.capture.autolog._session import Session
 from provml.errors import WrongType, WrongValue
+from provml.recording.ids import new_run_id
 from provml.recording.run import Run
 from provml.recording.settings import BaseSettings
 
@@ -47,6 +53,9 @@ FRAMEWORKS = {
     "sklearn": Framework("sklearn.base", (1, 4), (2,), "sklearn"),
     "xgboost": Framework("xgboost", (2, 1), (4,)),
     "lightgbm": Framework("lightgbm", (4, 3), (5,)),
+    "torch": Framework("torch", (2, 4), (3,)),
+    "optuna": Framework("optuna", (3,), (6,)),
+    "argparse": Framework("argparse", (), ()),
 }
 """The frameworks and packages that autolog records, by the name of their module in this package."""
 MODULES = {"pytorch_lightning": "lightning"}
@@ -132,7 +141,7 @@ def autolog(
     A second call replaces the settings of the first.
     """
     global _current
-    names = _check_frameworks(frameworks)
+    names = check_frameworks(frameworks)
     if run is not None and not isinstance(run, (str, Run)):
         raise WrongType("autolog", "run", run, "a run", "Pass the result of provml.record(…), or a run id.")
     if unexpected := [setting for setting in settings if setting not in BaseSettings.__annotations__]:
@@ -148,7 +157,7 @@ def autolog(
         _current.start()
 
 
-def _check_frameworks(frameworks: object) -> list[str]:
+def check_frameworks(frameworks: object) -> list[str]:
     """Return the frameworks to record; all if None."""
     if frameworks is None:
         return list(FRAMEWORKS)
@@ -160,6 +169,28 @@ def _check_frameworks(frameworks: object) -> list[str]:
             advice = "Leave it out to record all of them."
             raise WrongValue("autolog", "frameworks", str(name), f"some of {', '.join(FRAMEWORKS)}", advice)
     return names
+
+
+def start_from_environment() -> Autolog:
+    """Switch autolog on as `provml run` asks in PROVML_AUTOLOG; called by the start-up hook."""
+    global _current
+    settings = json.loads(os.environ.get("PROVML_AUTOLOG") or "{}")
+    run_id, _, rest = os.environ.get("PROVML_RUN", "").partition("@")
+    if rest.partition("@")[0] == str(os.getpid()):  # the script itself; the processes that it starts join its run
+        settings["run"] = run_id
+    autolog(**settings)
+    assert _current is not None
+    return _current
+
+
+def export_new_run() -> str:
+    """Return the value of PROVML_RUN with which this process and those that it starts record into one new run."""
+    return f"{new_run_id()}@{os.getpid()}@"
+
+
+def startup_folder() -> Path:
+    """Return the folder with the start-up hook of `provml run`."""
+    return Path(__file__).parent / "startup"
 
 
 def current() -> Autolog | None:

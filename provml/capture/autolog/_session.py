@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -14,6 +15,9 @@ from provml.capture.base import CaptureBase
 from provml.recording.context import CONTEXT
 from provml.recording.run import Run, record
 from provml.recording.settings import BaseSettings
+
+SILENT = "PROVML_AUTOLOG_SILENT"
+"""The variable by which processes that a recorded training starts know that they are a part of it."""
 
 
 class Session:
@@ -40,6 +44,7 @@ class Session:
         self._owners = 0
         self._is_silent_child = False
         self._logged: set[str] = set()
+        self._local = threading.local()
 
     # ---- runs and captures
 
@@ -58,6 +63,9 @@ class Session:
 
     def _open_run(self) -> Run:
         active = [run for run in CONTEXT.active_runs if isinstance(run, Run)]
+        own: Run | None = getattr(self._local, "run", None)
+        if own is not None and (own in active or own.disabled):
+            return own
         if self._fixed_run is not None and (self._fixed_run in active or self._fixed_run.disabled):
             children = [run for run in active if run in self._fixed_run._children]
             return children[-1] if children else self._fixed_run
@@ -83,7 +91,9 @@ class Session:
         capture = self._captures.get(key)
         if capture is None or capture.run is not run:
             explicit = [item for item in run._open if isinstance(item, kind)]
-            capture = self._captures[key] = explicit[-1] if explicit else kind(run=run, **settings)
+            capture = self._captures[key] = (
+                explicit[-1] if explicit else kind(run=run, parameters=self._all_parameters(), **settings)
+            )
             self._captures = {key: item for key, item in self._captures.items() if item.run in CONTEXT.active_runs}
         return capture
 
@@ -123,10 +133,33 @@ class Session:
         The count is one for the process: a fit may use several threads.
         """
         self._owners += 1
+        if self._owners == 1:
+            os.environ[SILENT] = "1"
         try:
             yield
         finally:
             self._owners -= 1
+            if not self._owners:
+                os.environ.pop(SILENT, None)
+
+    @contextmanager
+    def recording_into(self, run: Run, parameters: Callable[[], dict[str, Any]]) -> Iterator[None]:
+        """Record the trainings of the block, in this thread, into a run, with more hyperparameters."""
+        previous = getattr(self._local, "run", None), getattr(self._local, "parameters", None)
+        self._local.run, self._local.parameters = run, parameters
+        try:
+            yield
+        finally:
+            self._local.run, self._local.parameters = previous
+
+    def captures_of(self, run: Run) -> list[CaptureBase]:
+        """Return the captures that record into a run."""
+        return [capture for capture in self._captures.values() if capture.run is run]
+
+    def _all_parameters(self) -> dict[str, Any]:
+        """Return the hyperparameters that the script stated, and those of the trial."""
+        function = getattr(self._local, "parameters", None)
+        return self.parameters | (function() if function is not None else {})
 
     def _is_own_process(self) -> bool:
         """Return whether this process may record.

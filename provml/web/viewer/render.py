@@ -34,7 +34,7 @@ MAX_TITLE = 400
 MAX_POINTS = 1000
 """Points of a curve that a page has; of more, the extremes of each part."""
 MAX_STYLED_SERIES = 12
-STATUS_SIGNS = {"FINISHED": "✓", "FAILED": "✗", "RUNNING": "◐", "KILLED": "✗", "LOST": "?"}
+STATUS_SIGNS = {"FINISHED": "✓", "FAILED": "✗", "PRUNED": "✂", "RUNNING": "◐", "KILLED": "✗", "LOST": "?"}
 PAGES = (
     ("", "Runs"),
     ("models", "Models"),

@@ -1,0 +1,63 @@
+"""Which losses an optimizer minimizes: a mirror of the gradients that its parameters have.
+
+A backward pass adds its loss to each optimizer whose parameters it reached, `zero_grad` forgets the losses, and a step
+takes their sum. So the loss of a generator, which reaches the discriminator as well, is not counted there.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+MAX_LOSSES = 64
+"""Losses that are kept for one step: a loop that accumulates more has no loss that could be reported."""
+
+
+class Mirror:
+    """The losses in the gradients of an optimizer, and the parameters by which that is recognized."""
+
+    def __init__(self, optimizer: Any, on_death: Callable[[], object]) -> None:
+        self.optimizer = weakref.ref(optimizer, lambda dead: on_death())
+        self.losses: list[Any] = []
+        self.is_stepping = False
+        """Whether a step is being made: what happens inside is the optimizer's own evaluation of the loss."""
+        self.closures = 0
+        parameters = [item for group in optimizer.param_groups for item in group["params"] if item.requires_grad]
+        positions = sorted({0, len(parameters) // 2, len(parameters) - 1}) if parameters else []
+        self._probes = [weakref.ref(parameters[position]) for position in positions]
+
+    def state(self) -> list[Any]:
+        """Return what a backward pass changes if it reaches the optimizer."""
+        state: list[Any] = []
+        for probe in self._probes:
+            parameter = probe()
+            gradient = parameter.grad if parameter is not None else None
+            state += (id(gradient), gradient._version) if gradient is not None else (0, 0)
+        return state
+
+    def holds(self, identities: set[int]) -> bool:
+        """Return whether the parameters are among these objects."""
+        return any(id(probe()) in identities for probe in self._probes)
+
+    def add(self, losses: list[Any]) -> None:
+        """Add the losses of a backward pass; of those inside a step, the first counts."""
+        if self.is_stepping:
+            self.closures += 1
+            if self.closures > 1:
+                return
+            self.losses = []
+        self.losses += losses
+        if len(self.losses) > MAX_LOSSES:
+            self.losses = []
+
+    def clear(self) -> None:
+        """Forget the losses: the gradients were set to zero."""
+        if not self.is_stepping:
+            self.losses = []
+
+    def take(self) -> tuple[list[Any], int]:
+        """Return the losses of a step and the number of evaluations inside it."""
+        losses, closures = self.losses, self.closures
+        self.losses, self.closures, self.is_stepping = [], 0, False
+        return losses, closures

@@ -1,0 +1,547 @@
+"""Observes a plain PyTorch loop: passes over loaders, backward passes, steps, modes, losses and files.
+
+Every method is called by a hook or a wrapper inside the training. It never raises, reads no value of a tensor (that
+would wait for a GPU) and keeps no tensor but copies of losses.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from provml.capture.autolog._session import Session
+from provml.capture.autolog.torch._capture import Capture, Setup
+from provml.capture.autolog.torch._losses import Mirror
+from provml.capture.autolog.torch._networks import find_network
+from provml.capture.autolog.torch._timeline import LOADER, Pass, Phase, Row, now
+from provml.recording.frames import CallTracker, is_called_from
+
+LIBRARIES = ("torch", "provml", "accelerate", "apex", "deepspeed")
+"""Packages whose functions are not the user's."""
+FRAMEWORKS = ("keras", "lightning", "pytorch_lightning", "transformers.trainer", "provml.capture.torch")
+"""Modules that record their trainings themselves."""
+IN_EVALUATION_MODE, WITHOUT_GRADIENTS = "network in evaluation mode", "losses without gradients"
+OVER_LOADER = "pass over a loader without gradients"
+"""The rules by which a validation is recognized."""
+MAX_CALLED = 256
+MAX_FIRST_ROWS = 8
+"""Steps after which another optimizer begins a training of its own, if no loader joins the two."""
+
+
+class Observer:
+    """Turns what PyTorch reveals into rows and phases of a capture."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.torch = sys.modules["torch"]
+        self._optimizer_count = 0
+        self._serials: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """Optimizers by the order of their construction, from 1."""
+        self._schedulers: list[weakref.ref[Any]] = []
+        self._reset()
+
+    def _reset(self) -> None:
+        self.pid = os.getpid()
+        self._thread = 0
+        self._capture: Capture | None = None
+        self._setup: Setup | None = None
+        """The training whose first row is not complete yet."""
+        self._began = 0.0
+        self._mirrors: dict[int, Mirror] = {}
+        self._numbers: dict[int, int] = {}
+        """The number of each optimizer in the training, by its identity."""
+        self._ignored: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._unassigned: list[Any] = []
+        self._passes: weakref.WeakKeyDictionary[Any, Pass] = weakref.WeakKeyDictionary()
+        self._last_pass: Pass | None = None
+        self._training_pass: Pass | None = None
+        self._row: Row | None = None
+        self._previous_end = 0.0
+        self._phase: Phase | None = None
+        self._calls = CallTracker(*LIBRARIES)
+        self._called: dict[int, weakref.ref[Any]] = {}
+        self._is_inside_call = False
+        self._functional: tuple[weakref.ref[Any], str] | None = None
+        self._scaled: tuple[weakref.ref[Any], weakref.ref[Any]] | None = None
+        self._scaler: weakref.ref[Any] | None = None
+        self._loaded: list[tuple[weakref.ref[Any], Any]] = []
+        self._loaded_modules: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._zeroed: weakref.WeakKeyDictionary[Any, list[Mirror]] = weakref.WeakKeyDictionary()
+        self._pending_losses: list[Any] = []
+        self._is_by_hand = False
+        self._last_serial = 0
+        """The last optimizer that existed when the training began."""
+
+    # ---- who observes
+
+    def is_observing(self) -> bool:
+        """Return whether this thread of this process is observed."""
+        if self.pid != os.getpid():
+            self._reset()
+            if "torch.utils.data._utils.worker" in sys.modules and self.torch.utils.data.get_worker_info() is not None:
+                self.pid = os.getpid()
+                self._thread = -1  # a worker of a loader trains nothing
+        if self.session.is_busy:
+            return False
+        return not self._thread or self._thread == threading.get_ident()
+
+    @property
+    def needs_calls(self) -> bool:
+        """Whether the network of some optimizer is not known yet."""
+        live = list(self._serials)
+        return not (live or self._is_by_hand) or any(
+            id(item) not in self._numbers and item not in self._ignored for item in live
+        )
+
+    # ---- construction
+
+    def on_optimizer(self, optimizer: Any) -> None:
+        """Note a new optimizer."""
+        self._optimizer_count += 1
+        self._serials[optimizer] = self._optimizer_count
+        self._add_mirror(optimizer)
+
+    def _add_mirror(self, optimizer: Any) -> None:
+        """Follow the gradients of an optimizer as long as it lives."""
+        mirrors, identity = self._mirrors, id(optimizer)
+        mirrors[identity] = Mirror(optimizer, lambda: mirrors.pop(identity, None))
+        self._zeroed = weakref.WeakKeyDictionary()
+
+    def on_scheduler(self, scheduler: Any) -> None:
+        """Note a new scheduler."""
+        self._schedulers = [reference for reference in self._schedulers if reference() is not None]
+        self._schedulers.append(weakref.ref(scheduler))
+        capture = self._capture
+        optimizer = getattr(scheduler, "optimizer", None)
+        if capture is not None and any(optimizer is item for item in capture.setup.optimizers):
+            capture.tracker.schedulers.append(scheduler)
+
+    def _schedulers_of(self, optimizer: Any) -> list[Any]:
+        live = [reference() for reference in self._schedulers]
+        return [item for item in live if item is not None and getattr(item, "optimizer", None) is optimizer]
+
+    def on_call(self, module: Any) -> None:
+        """Note an outermost call of a module with gradients."""
+        if len(self._called) < MAX_CALLED:
+            self._called[id(module)] = weakref.ref(module)
+
+    # ---- loaders
+
+    def on_pass(self, loader: Any, iterator: Any) -> None:
+        """Note that a loop over a loader begins."""
+        began = now()
+        if self._phase is not None and (self._phase.losses or self._phase.batches):
+            self._end_phase(began)
+        self._passes[iterator] = Pass(loader, began)
+
+    def on_batch(self, iterator: Any, asked: float) -> None:
+        """Note that a loader gave a batch."""
+        source = self._passes.get(iterator)
+        if source is None:
+            return
+        source.batches += 1
+        source.is_fresh = True
+        self._last_pass = source
+        if self._capture is not None and not self.torch.is_grad_enabled():
+            self._phase_of(asked, OVER_LOADER, source).batches += 1
+        elif self._phase is not None and source is not self._training_pass:
+            self._phase.source = source
+            if self._phase.is_in_evaluation_mode:
+                self._phase.batches += 1
+
+    def on_last_batch(self, iterator: Any) -> None:
+        """Note that a loader has no more batches."""
+        source = self._passes.get(iterator)
+        if source is not None:
+            source.is_over = True
+            if self._phase is not None and self._phase.source is source:
+                self._phase.ended = now()
+
+    # ---- losses
+
+    def on_functional(self, name: str, value: Any, rows: int, is_sum: bool) -> None:
+        """Note the result of a loss function of PyTorch."""
+        if value.requires_grad:
+            self._functional = weakref.ref(value), name
+        elif self._capture is not None or self._setup is not None:
+            phase = self._phase_of(now(), WITHOUT_GRADIENTS, None)
+            phase.losses.append((name, value.detach().clone(), rows, is_sum))
+            phase.ended = now()
+
+    def on_scale(self, scaler: Any, unscaled: Any, scaled: Any) -> None:
+        """Note a loss that a GradScaler scaled."""
+        self._scaler = weakref.ref(scaler)
+        if isinstance(unscaled, self.torch.Tensor):
+            self._scaled = weakref.ref(scaled), weakref.ref(unscaled)
+
+    def before_backward(self, tensors: Any) -> list[tuple[Mirror, list[Any]]]:
+        """Note the loss of a backward pass; return the state of the gradients."""
+        if self._phase is not None:
+            self._end_phase(now())
+        source = self._last_pass
+        if source is not None and source.is_fresh:
+            self._use_pass(source)
+        self._pending_losses = [self._copy(tensor) for tensor in _as_list(tensors) if _is_scalar(tensor)]
+        return [(mirror, mirror.state()) for mirror in self._mirrors.values()]
+
+    def after_backward(self, states: list[tuple[Mirror, list[Any]]]) -> None:
+        """Assign the loss to the optimizers that the backward pass reached."""
+        losses, self._pending_losses = self._pending_losses, []
+        if not losses:
+            return
+        reached = [mirror for mirror, state in states if mirror.is_stepping or mirror.state() != state]
+        for mirror in reached:
+            mirror.add(losses)
+        if reached:
+            return
+        if self._is_by_hand or (self._unassigned and not self._mirrors and self._adopt_by_hand()):
+            self._step_by_hand(losses)
+        else:
+            self._unassigned = [*self._unassigned, *losses][-8:]
+
+    def _adopt_by_hand(self) -> bool:
+        """Begin a training without an optimizer, if two backward passes were not followed by a step."""
+        if self._serials or self._setup is not None or is_called_from(*FRAMEWORKS) or self.session.run() is None:
+            return False
+        optimizer_type = self.torch.optim.Optimizer
+        if any(issubclass(type(item), optimizer_type) for item in gc.get_objects()):
+            return False  # it was made before autolog began, and adds up gradients
+        called = [module for reference in self._called.values() if (module := reference()) is not None]
+        self._thread, self._is_by_hand, self._setup = threading.get_ident(), True, Setup()
+        if called:
+            self._setup.networks = [max(called, key=lambda module: sum(1 for _ in module.parameters()))]
+        self._began, first, self._unassigned = now(), self._unassigned, []
+        for loss in first:
+            self._step_by_hand([loss])
+        return True
+
+    def _step_by_hand(self, losses: list[Any]) -> None:
+        """Note a backward pass after which the script changes the weights itself."""
+        self._end_row()
+        self._note_call()
+        source = self._training_pass
+        row = self._row = Row(
+            self._row_began(source), source, source.batches if source is not None else 0, self._calls.number
+        )
+        row.losses[0], row.steps[0], row.ended = losses, 1, now()
+        self._previous_end = row.ended
+        if self._capture is not None:
+            self._capture.steps += 1
+            self._capture.last_activity = row.ended
+
+    def _copy(self, loss: Any) -> Any:
+        """Return a copy of a loss as it is now, without scaling; nothing is transferred."""
+        if self._scaled is not None and self._scaled[0]() is loss:
+            unscaled = self._scaled[1]()
+            loss = unscaled if unscaled is not None else loss
+        functional, self._functional = self._functional, None
+        if functional is not None and functional[0]() is loss and self._capture is not None:
+            self._capture.name_loss(functional[1])
+        return loss.detach().clone()
+
+    def _use_pass(self, source: Pass) -> None:
+        """Decide which loader the training uses, when a backward pass follows a batch."""
+        training = self._training_pass
+        if training is not None and training.is_fresh and training is not source and not training.is_over:
+            if self._capture is not None and self._row is None:
+                self._capture.use_loader(source.loader)
+        else:
+            self._training_pass = source
+        for item in (source, training):
+            if item is not None:
+                item.is_fresh = False
+
+    def on_zero_grad(self, optimizer: Any) -> None:
+        """Note that the gradients of an optimizer are set to zero."""
+        mirror = self._mirrors.get(id(optimizer))
+        if mirror is not None:
+            mirror.clear()
+
+    def on_module_zero_grad(self, module: Any) -> None:
+        """Note that the gradients of a module are set to zero."""
+        mirrors = self._zeroed.get(module)
+        if mirrors is None:
+            identities = {id(parameter) for parameter in module.parameters()}
+            mirrors = self._zeroed[module] = [item for item in self._mirrors.values() if item.holds(identities)]
+        for mirror in mirrors:
+            mirror.clear()
+
+    # ---- steps
+
+    def before_step(self, optimizer: Any) -> None:
+        """Note that an optimizer is about to make a step."""
+        number = self._numbers.get(id(optimizer))
+        if number is None or self._mirrors[id(optimizer)].optimizer() is not optimizer:
+            if optimizer in self._ignored or not self._adopt(optimizer):
+                return
+            number = self._numbers[id(optimizer)]
+        if self._phase is not None:
+            self._end_phase(now())
+        row, source, capture = self._row, self._training_pass, self._capture
+        batch = source.batches if source is not None else 0
+        self._note_call()
+        is_same = row is not None and number not in row.steps and row.source is source and row.batch == batch
+        if row is None or not is_same or (source is None and row.call != self._calls.number):
+            self._end_row()
+            capture = self._capture
+            row = self._row = Row(self._row_began(source), source, batch, self._calls.number)
+        if capture is not None and self._setup is None:
+            capture.tracker.on_step(optimizer, None, None)
+            if capture.has_changed:
+                row.change = capture.observe_hyperparameters() or row.change
+        self._mirrors[id(optimizer)].is_stepping = True
+
+    def _note_call(self) -> None:
+        """Note which call of the user's function makes the step, as long as that may matter."""
+        if self._capture is None or self._capture.timeline.rule != LOADER:
+            self._calls.on_action()
+
+    def _row_began(self, source: Pass | None) -> float:
+        return self._previous_end or (source.began if source is not None else now())
+
+    def after_step(self, optimizer: Any) -> None:
+        """Note that an optimizer has made a step."""
+        number, row = self._numbers.get(id(optimizer)), self._row
+        if number is None or row is None:
+            return
+        losses, closures = self._mirrors[id(optimizer)].take()
+        if not losses:  # a step inside its backward pass, or gradients that the probes did not show
+            losses = self._pending_losses or self._unassigned
+        self._unassigned = []
+        row.losses.setdefault(number, []).extend(losses)
+        row.steps[number] = row.steps.get(number, 0) + 1
+        row.closures += closures if closures > 1 else 0
+        row.ended = self._previous_end = now()
+        if self._capture is not None:
+            self._capture.steps += 1
+            self._capture.last_activity = row.ended
+
+    def _end_row(self) -> None:
+        """Hand the row on; the first one begins the training."""
+        row, self._row = self._row, None
+        if row is None or not row.steps:
+            return
+        if self._setup is not None:
+            setup, self._setup = self._setup, None
+            capture = self._capture = self._make_capture()
+            if capture is None:
+                return
+            if row.source is not None:
+                setup.loaders = [row.source.loader]
+            capture.begin(setup, self._began)
+            capture.last_activity = row.ended
+            capture.steps += 1
+        if self._capture is not None:
+            self._capture.timeline.add_row(row)
+
+    def _make_capture(self) -> Any:
+        capture = self.session.capture("torch loop", "provml.capture.autolog.torch._capture")
+        if capture is not None:
+            capture.conclude_observation = self.conclude
+        return capture
+
+    # ---- trainings
+
+    def _adopt(self, optimizer: Any) -> bool:
+        """Make an optimizer that makes its first step part of the training, or begin a training with it."""
+        if is_called_from(*FRAMEWORKS) or self._is_captured(optimizer):
+            self._ignored.add(optimizer)
+            self._mirrors.pop(id(optimizer), None)
+            return False
+        run = self.session.run()
+        if run is None:
+            return False
+        self._thread = threading.get_ident()
+        called = [module for reference in self._called.values() if (module := reference()) is not None]
+        network = find_network(optimizer, called, self.torch.nn.Module)
+        mirror = self._mirrors.get(id(optimizer))
+        if mirror is None or mirror.optimizer() is not optimizer:  # made before autolog began
+            self._add_mirror(optimizer)
+        if self._joins(optimizer):
+            self._numbers[id(optimizer)] = len(self._numbers)
+            if self._setup is not None:
+                self._add(self._setup, optimizer, network)
+            elif self._capture is not None:
+                self._capture.join(optimizer, network, self._schedulers_of(optimizer))
+        else:
+            self._begin(optimizer, network)
+        self._called = {}
+        return True
+
+    def _begin(self, optimizer: Any, network: Any) -> None:
+        """Begin another training: what is open is over."""
+        capture = self._capture
+        if capture is not None:
+            capture.conclude()
+        self._end_row()
+        self._numbers, self._capture, self._is_by_hand = {id(optimizer): 0}, None, False
+        source = self._training_pass
+        self._began = source.began if source is not None and source.began >= self._previous_end else now()
+        self._previous_end, self._setup, self._last_serial = self._began, Setup(), self._optimizer_count
+        self._setup.scaler = self._scaler() if self._scaler is not None else None
+        self._add(self._setup, optimizer, network)
+        if network is not None and network in self._loaded_modules:
+            self._setup.resumed_from = self._loaded_modules.pop(network)
+
+    def _add(self, setup: Setup, optimizer: Any, network: Any) -> None:
+        setup.add_optimizer(optimizer)
+        setup.schedulers += self._schedulers_of(optimizer)
+        if network is not None and not any(network is other for other in setup.networks):
+            setup.networks.append(network)
+
+    def _joins(self, optimizer: Any) -> bool:
+        """Return whether an optimizer takes turns with those of the open training.
+
+        It does if it existed when the training began, and the training is still in its first epoch: in the same pass
+        over a loader, in the same call of the user's function, or within its first steps.
+        """
+        row, capture, source = self._row, self._capture, self._training_pass
+        if row is None or self._serials.get(optimizer, 0) > self._last_serial:
+            return False
+        if self._setup is not None:
+            return True
+        if capture is None or capture.stage is None or capture.run is not self.session.run():
+            return False
+        if capture.epochs_done or (capture.epoch is not None and capture.epoch.index > 1):
+            return False
+        is_same_pass = source is not None and source.batches > 1 and row.source is source
+        if not is_same_pass:
+            self._calls.on_action()
+        rows = capture.row_total + len(capture.timeline.waiting)
+        return is_same_pass or row.call == self._calls.number or rows < MAX_FIRST_ROWS
+
+    def _is_captured(self, optimizer: Any) -> bool:
+        """Return whether a capture of the user records an optimizer."""
+        module = sys.modules.get("provml.capture.torch")
+        run = self.session.run()
+        if module is None or run is None:
+            return False
+        captures = [item for item in run._open if isinstance(item, module.Capture)]
+        return any(
+            item.stage is not None or any(optimizer is other for other in item._optimizers.optimizers.values())
+            for item in captures
+        )
+
+    # ---- validations
+
+    def on_mode(self, module: Any, mode: bool) -> None:
+        """Note that a network is switched between training and evaluation."""
+        if self._capture is None and self._setup is None:
+            return
+        if self._capture is None or self._capture.timeline.rule != LOADER:
+            self._calls.on_event()
+        if mode:
+            if self._phase is not None:
+                self._end_phase(now())
+        else:
+            phase = self._phase_of(now(), IN_EVALUATION_MODE, None)
+            phase.is_in_evaluation_mode = True
+            phase.model = phase.model or self._loaded_modules.get(module)
+
+    def _phase_of(self, began: float, rule: str, source: Pass | None) -> Phase:
+        """Return the open phase, or begin one."""
+        phase = self._phase
+        if phase is None:
+            training = self._training_pass
+            is_inside = training is not None and not training.is_over
+            phase = self._phase = Phase(began, rule, source, is_inside_pass=is_inside, ended=began)
+            if self._capture is None or self._capture.timeline.rule != LOADER:
+                self._calls.on_event()
+        if source is not None and source is not self._training_pass:
+            phase.source = source
+        return phase
+
+    def _end_phase(self, ended: float) -> None:
+        """Hand the phase on, after the row before it."""
+        phase, self._phase = self._phase, None
+        if phase is None or not phase.counts:
+            return
+        phase.ended = max(phase.ended, phase.began)
+        self._end_row()
+        if self._capture is not None:
+            self._capture.last_activity = max(self._capture.last_activity, phase.ended)
+            self._capture.timeline.add_phase(phase)
+        self._previous_end = ended
+
+    def conclude(self) -> None:
+        """Hand on what is open, at the end of a training."""
+        self._end_phase(now())
+        self._end_row()
+
+    # ---- files
+
+    def on_save(self, value: Any, file: Any) -> None:
+        """Note that a file was saved."""
+        if self._capture is None and self._setup is None:
+            return
+        self._end_phase(now())
+        self._end_row()
+        capture, path = self._capture, file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
+        if capture is None or not isinstance(path, (str, os.PathLike)):
+            return
+        is_model = self._is_model(value)
+        if path is file:
+            capture.save_file(path, is_model)
+        else:
+            capture.save_later(path, is_model)
+        capture.last_activity = now()
+
+    def _is_model(self, value: Any) -> bool:
+        """Return whether a value is a network, or contains weights of a network that is trained."""
+        capture = self._capture
+        if isinstance(value, self.torch.nn.Module):
+            return True
+        networks = capture.setup.networks if capture is not None else []
+        pointers = {item.data_ptr() for network in networks for item in network.parameters()}
+        return any(tensor.data_ptr() in pointers for tensor in _tensors(value))
+
+    def on_load(self, value: Any, file: Any) -> None:
+        """Note what was loaded from a file."""
+        if self._phase is not None:
+            self._end_phase(now())
+        if not isinstance(file, (str, os.PathLike)):
+            file = getattr(file, "name", None)
+        if not isinstance(file, (str, os.PathLike)):
+            return
+        if isinstance(value, self.torch.nn.Module):
+            self._loaded_modules[value] = file
+        self._loaded = [pair for pair in self._loaded if pair[0]() is not None][-64:]
+        self._loaded += [(weakref.ref(tensor), file) for tensor in _first(_tensors(value), 4)]
+
+    def on_load_state_dict(self, module: Any, state: Any) -> None:
+        """Note that a network takes over weights that were loaded from a file."""
+        tensors = {id(tensor) for tensor in _tensors(state)}
+        file = next((file for reference, file in self._loaded if id(reference()) in tensors), None)
+        if file is not None:
+            self._loaded_modules[module] = file
+
+
+def _as_list(tensors: Any) -> list[Any]:
+    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+
+
+def _is_scalar(tensor: Any) -> bool:
+    return hasattr(tensor, "detach") and tensor.numel() == 1
+
+
+def _tensors(value: Any, depth: int = 4) -> Iterable[Any]:
+    """Return the tensors in nested dictionaries and lists."""
+    if hasattr(value, "data_ptr") and hasattr(value, "requires_grad"):
+        yield value
+    elif depth and isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item, depth - 1)
+    elif depth and isinstance(value, (list, tuple)):
+        for item in value[:1000]:
+            yield from _tensors(item, depth - 1)
+    elif depth and hasattr(value, "state_dict") and hasattr(value, "parameters"):
+        yield from value.parameters()
+
+
+def _first(items: Iterable[Any], count: int) -> list[Any]:
+    return [item for item, _ in zip(items, range(count), strict=False)]

@@ -1,0 +1,146 @@
+"""Autolog as a user starts it: `provml run`, the command line of the script, studies of Optuna, other processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import provml
+from capture.autolog.contracts import autologging
+from capture.contract import ask, measures_by_epoch, used
+
+pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
+optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
+
+pytestmark = pytest.mark.xdist_group("torch")
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def run(*command: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of provml in a folder."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PROVML_")} | variables
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(Path(provml.__file__).parents[1]), variables.get("PYTHONPATH", "")]
+    )
+    return subprocess.run(
+        [sys.executable, "-m", "provml", *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_script_is_recorded_without_a_line_in_it(tmp_path: Path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("import sys; sys.flag_of_user = True")
+    script = tmp_path / "mnist.py"
+    script.write_text((SCRIPTS / "mnist.py").read_text() + "    import sys; assert sys.flag_of_user; sys.exit(3)\n")
+    done = run(
+        "run",
+        "--model",
+        "net",
+        str(script),
+        "--epochs",
+        "2",
+        "--gamma",
+        "0.5",
+        folder=tmp_path,
+        PYTHONPATH=str(tmp_path / "own"),
+    )
+    assert done.returncode == 3, done.stderr
+    assert not done.stderr
+    facts = json.loads(done.stdout)
+    with provml.open(tmp_path / ".provml") as store:
+        (recorded,) = store.runs()
+        assert (recorded.name, recorded.model, recorded.status) == ("mnist", "net", "FAILED")
+        assert ask(store, "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s }") == [("FINISHED",)]
+        values = used(store)
+        assert {name: values[name] for name in ("epochs", "gamma", "learning_rate", "dry_run")} == {
+            "epochs": 2, "gamma": 0.5, "learning_rate": 1.0, "dry_run": False
+        }  # fmt: skip
+        assert measures_by_epoch(store, "provml:ValidationEpochExecution") == {
+            "loss": pytest.approx(facts["validation"])
+        }
+
+
+def test_processes_that_the_script_starts_are_recorded_into_one_run(tmp_path: Path):
+    done = run("run", str(SCRIPTS / "hogwild.py"), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with provml.open(tmp_path / ".provml") as store:
+        assert len(store.runs()) == 1
+        assert ask(store, "SELECT (COUNT(?t) AS ?n) { ?t a provml:TrainingExecution }") == [(2,)]
+
+
+def test_wrong_calls_are_explained(tmp_path: Path):
+    for command, message in (
+        (("run",), "There is nothing to run"),
+        (("run", "absent.py"), "There is no script 'absent.py'"),
+        (("run", "--framework", "torhc", "-c", "pass"), "autolog.frameworks takes some of"),
+    ):
+        done = run(*command, folder=tmp_path)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_program_that_trains_nothing_is_not_recorded(tmp_path: Path):
+    done = run(
+        "run", "-c", "import argparse, sys; print(sys.argv, sys.path[0] == ''); sys.exit('bad')", "-x", folder=tmp_path
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "['-c', '-x'] True\n", "bad\n")
+    assert not (tmp_path / ".provml").exists()
+
+
+def test_autolog_imports_nothing_that_it_waits_for():
+    from provml.capture.autolog.startup.sitecustomize import TRIGGERS
+
+    program = "import sys, provml.capture.autolog; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not TRIGGERS & set(done.stdout.split()), "it would be imported twice"
+
+
+@pytest.mark.parametrize(
+    "settings", [{"frameworks": "torch"}, {"frameworks": ["tensorflow"]}, {"run": 3}, {"learning_rate": 1}]
+)
+def test_wrong_arguments_are_refused(settings: dict[str, Any]):
+    with pytest.raises((TypeError, ValueError)):
+        provml.autolog(**settings)
+
+
+def test_a_study_is_a_run_with_a_child_run_for_each_trial(isolated_home: Path):
+    from sklearn.linear_model import SGDClassifier
+
+    from capture.digits import rows
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+    def objective(trial: Any) -> float:
+        alpha = trial.suggest_float("alpha", 1e-4, 1e-2)
+        model = SGDClassifier(alpha=alpha, random_state=1).fit(*rows(slice(0, 100)))
+        if trial.number == 1:
+            raise optuna.TrialPruned
+        if trial.number == 2:
+            raise ValueError("broken")
+        return float(model.score(*rows(slice(100, 150))))
+
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False, name="sweep"):
+        study.optimize(objective, n_trials=3, catch=ValueError)
+    with provml.open(isolated_home / "home") as store:
+        statuses = {recorded.name: recorded.status for recorded in store.runs()}
+        assert statuses == {"sweep": "FINISHED", "trial 0": "FINISHED", "trial 1": "PRUNED", "trial 2": "FAILED"}
+        rows_ = ask(
+            store,
+            """SELECT ?value { ?e a provml:EvaluationExecution . ?v prov:wasGeneratedBy ?e ; prov:value ?value ;
+               provlake:wasDerivedFromAttribute/rdfs:label "objective" }""",
+        )
+        assert rows_ == [(study.best_value,)]
+        assert used(store)["alpha"] in [trial.params["alpha"] for trial in study.trials]

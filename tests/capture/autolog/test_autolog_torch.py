@@ -1,0 +1,355 @@
+"""Autolog of plain PyTorch loops: what is recorded equals what the loop itself knows, and the training is the same."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import provml
+from capture.autolog.contracts import autologging
+from capture.contract import (
+    Boom,
+    CaptureContract,
+    Expected,
+    adaptations,
+    ask,
+    digest_of,
+    measures_by_epoch,
+    used,
+)
+from provml.recording.run import Run
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
+
+from capture.autolog import loops  # noqa: E402  # it needs PyTorch
+
+pytestmark = pytest.mark.xdist_group("torch")  # loading PyTorch takes seconds: once is enough
+
+
+def record(home: Path, loop: Callable[[], loops.Facts]) -> loops.Facts:
+    """Run a loop without autolog and with it; check that both are equal to the bit, and return its facts."""
+    torch.manual_seed(3)
+    plain = loop()
+    state = torch.get_rng_state()
+    torch.manual_seed(3)
+    with autologging(home=home, strict=True, capture_environment=False, name="loop", frameworks=["torch"]):
+        facts = loop()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert facts.weights() == plain.weights()
+    assert facts.losses == plain.losses
+    return facts
+
+
+def batch_losses(store: Any, name: str = "loss") -> list[list[float]]:
+    """Return the losses of the batches, by section."""
+    rows = ask(
+        store,
+        f"""SELECT ?index ?value {{ ?section provml:sectionIndex ?index ; provml:wasSectionOf ?training .
+            ?training a provml:TrainingExecution ; prov:startedAtTime ?t .
+            ?batch provml:wasSectionOf ?section ; provml:sectionIndex ?number .
+            ?v prov:wasGeneratedBy ?batch ; prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label "{name}" }}
+            ORDER BY ?t ?index ?number""",
+    )
+    sections: dict[int, list[float]] = {}
+    for index, value in rows:
+        sections.setdefault(index, []).append(value)
+    return list(sections.values())
+
+
+def rules(store: Any, kind: str = "TrainingEpochExecution") -> list[str]:
+    """Return the rule of each epoch."""
+    return [
+        rule
+        for (rule,) in ask(
+            store,
+            f"SELECT ?rule {{ ?e a provml:{kind} ; provml:sectionIndex ?i ; provml:recognizedBy ?rule }} ORDER BY ?i",
+        )
+    ]
+
+
+LOADER, CALL, VALIDATION = "pass over the training loader", "call of the function that trains", "validation"
+LOOPS = {
+    "classify": (loops.classify, LOADER),
+    "autoencode": (loops.autoencode, LOADER),
+    "language": (lambda: loops.language(optimizer=True), CALL),
+    "reinforce": (loops.reinforce, ""),
+    "sequence": (loops.sequence, VALIDATION),
+    "siamese": (loops.siamese, LOADER),
+    "accumulate": (loops.accumulate, LOADER),
+    "frozen": (loops.frozen, LOADER),
+    "steps only": (loops.steps_only, ""),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_steps_epochs_and_validations_are_those_of_the_loop(name: str, isolated_home: Path):
+    loop, rule = LOOPS[name]
+    facts = record(isolated_home / "home", loop)
+    with provml.open(isolated_home / "home") as store:
+        assert len(store.runs()) == 1
+        assert store.runs()[0].status == "FINISHED"
+        losses = [pytest.approx(values, rel=1e-6) for values in facts.losses]
+        assert batch_losses(store) == losses
+        assert rules(store) == ([rule] * len(losses) if rule else [])
+        if rule:
+            means = [sum(values) / len(values) for values in facts.losses]
+            assert measures_by_epoch(store, "provml:TrainingEpochExecution")["loss"] == pytest.approx(means, rel=1e-6)
+        validation = measures_by_epoch(store, "provml:ValidationEpochExecution")
+        measure = "binary_cross_entropy" if name == "autoencode" else "loss"
+        assert validation == ({measure: pytest.approx(facts.validation, rel=1e-6)} if facts.validation else {})
+        assert len(rules(store, "ValidationEpochExecution")) == len(facts.validation)
+        if facts.rates:
+            changed = [(epoch, new) for epoch, _, _, new, _ in adaptations(store)]
+            assert changed == [(n, pytest.approx(rate)) for n, rate in enumerate(facts.rates, 1) if n > 1]
+        assert not [result for result in store.validate("latest").results if result.severity == "Violation"]
+
+
+class TestTorch(CaptureContract):
+    """A plain loop with a scheduler, a validation by epoch, a saved file, and a test of the model."""
+
+    software = "torch"
+
+    @classmethod
+    def train(cls, run: Run | None, folder: Path, *, fails: bool = False) -> Expected:
+        if run is None:
+            return cls.loop(folder, fails)
+        with autologging(run):
+            return cls.loop(folder, fails)
+
+    @classmethod
+    def loop(cls, folder: Path, fails: bool) -> Expected:
+        torch.manual_seed(7)
+        training, validation = loops.loaders()
+        testing = torch.utils.data.DataLoader(loops.data(10), batch_size=5)
+        network, criterion = loops.Net(), torch.nn.CrossEntropyLoss()
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.5, momentum=0.5)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.1)
+        expected = Expected(b"", {}, {"loss": []}, {"loss": []})
+
+        def evaluate(loader: Any) -> float:
+            network.eval()
+            with torch.no_grad():
+                losses = [(criterion(network(x), y).item(), len(y)) for x, y in loader]
+            network.train()
+            return sum(loss * count for loss, count in losses) / sum(count for _, count in losses)
+
+        for epoch in range(4):
+            losses = []
+            for number, (x, y) in enumerate(training):
+                optimizer.zero_grad()
+                loss = criterion(network(x), y)
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+                if fails and epoch == 1 and number == 1:
+                    raise Boom("in the middle")
+            scheduler.step()
+            expected.measures["loss"].append(sum(losses) / len(losses))
+            expected.validation["loss"].append(evaluate(validation))
+        expected.model = folder / "net.pt"
+        torch.save(network.state_dict(), expected.model)
+        expected.evaluation = {"loss": evaluate(testing)}
+        expected.result = b"".join(tensor.numpy().tobytes() for tensor in network.state_dict().values())
+        expected.hyperparameters = {
+            "optimizer": "SGD", "learning_rate": 0.5, "momentum": 0.5, "nesterov": False, "batch_size": 8,
+            "loss": "cross_entropy", "scheduler": "StepLR", "sampler": "RandomSampler", "batches": 3, "num_layers": 5,
+        }  # fmt: skip
+        expected.adaptations = [(3, "learning_rate", 0.5, 0.05, "StepLR")]
+        expected.layers = [
+            ("body", "Sequential"), ("body.0", "Linear"), ("body.1", "ReLU"), ("body.2", "Dropout"), ("head", "Linear"),
+        ]  # fmt: skip
+        return expected
+
+
+# ---- other loops
+
+
+def test_two_optimizers_have_a_loss_each(isolated_home: Path):
+    facts = record(isolated_home / "home", loops.adversarial)
+    with provml.open(isolated_home / "home") as store:
+        assert batch_losses(store, "optimizer_1.loss") == [pytest.approx(losses) for losses in facts.losses]
+        generator = [loss for losses in batch_losses(store, "optimizer_2.loss") for loss in losses]
+        assert generator == pytest.approx(facts.more["losses_g"])
+        assert used(store)["optimizer_2.learning_rate"] == 0.01
+
+
+def test_weights_that_are_changed_by_hand_are_steps_too(isolated_home: Path):
+    facts = record(isolated_home / "home", lambda: loops.language(optimizer=False))
+    with provml.open(isolated_home / "home") as store:
+        assert batch_losses(store) == [pytest.approx(losses) for losses in facts.losses]
+        assert rules(store) == [CALL] * 3
+        assert measures_by_epoch(store, "provml:ValidationEpochExecution") == {"loss": pytest.approx(facts.validation)}
+
+
+def test_a_training_after_another_is_recorded_by_itself(isolated_home: Path):
+    facts = record(isolated_home / "home", loops.forward_forward)
+    assert len(facts.losses) == 2
+    with provml.open(isolated_home / "home") as store:
+        rows = ask(store, "SELECT ?t { ?x a provml:TrainingExecution ; prov:startedAtTime ?t } ORDER BY ?t")
+        assert len(rows) == len({str(row) for row in rows}) == 2
+        assert rules(store) == []
+
+
+def test_the_evaluation_of_a_loaded_checkpoint_is_one_of_that_file(isolated_home: Path):
+    facts = record(isolated_home / "home", lambda: loops.classify_with_checkpoints(isolated_home))
+    with provml.open(isolated_home / "home") as store:
+        assert measures_by_epoch(store, "provml:ValidationEpochExecution") == {"loss": pytest.approx(facts.validation)}
+        rows = ask(
+            store,
+            """SELECT ?value ?epoch { ?e a provml:EvaluationExecution ; provml:evaluated ?model .
+               ?v prov:wasGeneratedBy ?e ; prov:value ?value .
+               ?model prov:wasGeneratedBy/provml:sectionIndex ?epoch }""",
+        )
+        assert rows == [(pytest.approx(facts.evaluation[0]), facts.more["best"])]
+        digests = ask(
+            store,
+            "SELECT ?d { ?e a provml:EvaluationExecution ; provml:evaluated/prov:alternateOf*/provlake:sha256 ?d }",
+        )
+        assert (digest_of(isolated_home / "best.pt"),) in digests
+
+
+def test_a_loop_that_rebuilds_the_model_is_one_run_with_several_trainings(isolated_home: Path):
+    def sweep() -> loops.Facts:
+        facts = [loops.classify(2) for _ in range(3)]
+        facts[-1].networks = [network for part in facts for network in part.networks]
+        return facts[-1]
+
+    record(isolated_home / "home", sweep)
+    with provml.open(isolated_home / "home") as store:
+        assert len(store.runs()) == 1
+        rows = ask(
+            store,
+            """SELECT (COUNT(DISTINCT ?t) AS ?n) (COUNT(?e) AS ?m) { ?t a provml:TrainingExecution .
+               ?e a provml:TrainingEpochExecution ; provml:wasSectionOf ?t }""",
+        )
+        assert rows == [(3, 6)]
+
+
+def test_an_explicit_capture_is_not_recorded_twice(isolated_home: Path):
+    from provml.capture.torch import Capture
+
+    training, _ = loops.loaders()
+    network = loops.Net()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    with (
+        autologging(home=isolated_home / "home", strict=True),
+        Capture("loop", network, optimizer, home=isolated_home / "home", strict=True) as capture,
+    ):
+        for _ in capture.epochs(2):
+            for x, y in capture.batches(training):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(network(x), y).backward()
+                optimizer.step()
+    with provml.open(isolated_home / "home") as store:
+        assert ask(store, "SELECT (COUNT(?t) AS ?n) { ?t a provml:TrainingExecution }") == [(1,)]
+        assert len(store.runs()) == 1
+
+
+# ---- nothing changes for the script
+
+
+def wrapped() -> dict[str, Any]:
+    """Return all that autolog may replace, as it is now."""
+    nn, data = torch.nn, torch.utils.data
+    owners = (nn.Module, nn.functional, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, data.DataLoader)
+    owners += (torch.autograd, torch, torch.serialization, torch.amp.GradScaler, data.dataloader._BaseDataLoaderIter)
+    return {f"{owner.__name__}.{name}": value for owner in owners for name, value in vars(owner).items()}
+
+
+def test_everything_is_restored(isolated_home: Path):
+    before = wrapped()
+    hooks = len(torch.optim.optimizer._global_optimizer_pre_hooks) if hasattr(torch.optim, "optimizer") else 0
+    with autologging(home=isolated_home / "home"):
+        changed = {name for name, value in wrapped().items() if value is not before[name]}
+        assert {"Module.__call__", "torch.autograd.backward", "torch.save", "DataLoader.__iter__"} <= changed
+        provml.autolog(home=isolated_home / "home")  # a second call wraps nothing twice
+        assert not hasattr(torch.save.__wrapped__, "__wrapped__")
+    assert {name for name, value in wrapped().items() if value is not before[name]} == set()
+    assert hooks == (len(torch.optim.optimizer._global_optimizer_pre_hooks) if hooks else 0)
+
+
+def test_wrappers_look_like_the_originals(isolated_home: Path):
+    functions = {"save": torch.save, "cross_entropy": torch.nn.functional.cross_entropy, "step": torch.nn.Module.train}
+    described = {name: (inspect.signature(item), item.__doc__, item.__name__) for name, item in functions.items()}
+    with autologging(home=isolated_home / "home"):
+        functions = {
+            "save": torch.save,
+            "cross_entropy": torch.nn.functional.cross_entropy,
+            "step": torch.nn.Module.train,
+        }
+        for name, item in functions.items():
+            assert (inspect.signature(item), item.__doc__, item.__name__) == described[name]
+            assert pickle.loads(pickle.dumps(item)) is item
+        with pytest.raises(ValueError, match="Expected input batch_size"):
+            torch.nn.functional.cross_entropy(torch.zeros(2, 3), torch.zeros(3, dtype=torch.long))
+        network = loops.Net()
+        assert network.eval() is network
+        with pytest.raises(RuntimeError, match="does not require grad"):
+            torch.zeros(1).backward()
+    assert not (isolated_home / "home").exists(), "nothing was trained, so there is no run"
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.:DeprecationWarning")
+def test_models_can_be_saved_copied_scripted_and_compiled(isolated_home: Path):
+    class Scripted(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.cross_entropy(x, y)
+
+    graphs = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    def train() -> loops.Facts:
+        torch._dynamo.reset()
+        network = loops.Net()
+        compiled = torch.compile(network, backend=backend)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+        for x, y in loops.loaders()[0]:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(compiled(x), y)
+            loss.backward()
+            optimizer.step()
+        torch.save(network, isolated_home / "whole.pt")
+        copies = [copy.deepcopy(network), torch.load(isolated_home / "whole.pt", weights_only=False)]
+        pickle.loads(pickle.dumps(optimizer))
+        x, y = torch.zeros(2, 3), torch.zeros(2, dtype=torch.long)
+        assert torch.jit.script(Scripted())(x, y) == Scripted()(x, y)
+        return loops.Facts(networks=[network, *copies])
+
+    record(isolated_home / "home", train)
+    assert len(graphs) == 2, "one graph without autolog, and one with it"
+    assert b"provml" not in (isolated_home / "whole.pt").read_bytes()
+
+
+def test_an_unknown_version_is_left_alone(
+    isolated_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    before = wrapped()
+    monkeypatch.setattr(torch, "__version__", "9.1.0")
+    with autologging(home=isolated_home / "home"):
+        assert {name for name, value in wrapped().items() if value is not before[name]} <= {"torch.__version__"}
+        loops.steps_only()
+    assert not (isolated_home / "home").exists()
+    lines = [entry.message for entry in caplog.records if "torch" in entry.message]
+    assert len(lines) == 1
+    assert "torch 9.1.0" in lines[0]
+
+
+def test_a_missing_function_is_left_alone_too(
+    isolated_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.delattr(torch.amp.GradScaler, "scale")
+    before = wrapped()
+    with autologging(home=isolated_home / "home", frameworks=["torch"]):
+        loops.steps_only()
+        assert {name for name, value in wrapped().items() if value is not before[name]} == set()
+    assert not (isolated_home / "home").exists()
+    assert ["scale" in entry.message for entry in caplog.records] == [True]
