@@ -78,7 +78,7 @@ def read_document(path: Path) -> Any:
     try:
         from prov.model import ProvDocument
     except ImportError as error:
-        raise MissingDependency("prov", "pip install 'provml[prov]'") from error
+        raise MissingDependency("prov", "prov") from error
     fmt = format_of(path)
     if not fmt:
         raise FileFormatError("it is no PROV document", "Pass PROV-N, PROV-JSON, PROV-XML or RDF.", file=str(path))
