@@ -87,3 +87,9 @@ def test_the_endpoint_benchmark_compares_a_sync_with_the_bulk_loader():
     output = run_benchmark("endpoint.py", "--scale", "0.0005")
     for text in ("bulk loader", "one POST", "sync of journals", "by CPU time"):
         assert text in output
+
+
+def test_the_import_benchmark_prints_all_sources():
+    output = run_benchmark("import_points.py", "--points", "400")
+    assert "mlflow" in output
+    assert "tensorboard" in output
