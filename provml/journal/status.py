@@ -16,8 +16,6 @@ from provml.journal.reader import read_end, read_header
 from provml.journal.run_files import main_journal
 from provml.journal.segments import file_stat
 
-STATUSES = ("FINISHED", "FAILED", "PRUNED", "RUNNING", "KILLED", "LOST")
-"""All that `status_of_run` returns."""
 HEARTBEAT_TIMEOUT = 600.0
 """Seconds without a heartbeat after which a writer whose process cannot be observed from here counts as dead."""
 NEW_JOURNAL_SECONDS = 5.0

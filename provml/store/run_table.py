@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from provml import rdf
 from provml.answers import Answer
 from provml.errors import ColumnNotFound, WrongValue
-from provml.journal.status import STATUSES
+from provml.journal.statuses import STATUSES
 from provml.rdf.namespaces import PROVML
 from provml.store.backend import Backend
 from provml.store.leakage import leaking_trainings, restrict
