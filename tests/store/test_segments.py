@@ -20,6 +20,7 @@ from provml.cli import main
 from provml.errors import FileFormatError
 from provml.journal import segments
 from provml.recording.run import Run
+from provml.remote.shipment import RunShipment
 from provml.store import Store
 from provml.store.index import IndexLimits
 
@@ -127,6 +128,15 @@ def test_a_removed_run_is_gone_from_its_segment(home: Path):
         store.rebuild()
         assert triples(store) == graph
         assert sorted(store.unpack()) == ["r0", "r1", "r2", "r4", "r5"]
+
+
+def test_a_packed_run_that_is_to_be_shipped_is_restored_first(home: Path):
+    before = digests(home)
+    with Store(home) as store:
+        store.pack()
+    RunShipment(home, home / "runs" / "r3", "http://127.0.0.1:1")
+    assert digests(home) == {key: value for key, value in before.items() if "/r3/" in key}
+    assert len(segments.manifest(home)) == 5
 
 
 def test_a_running_or_killed_run_is_not_packed(home: Path):
