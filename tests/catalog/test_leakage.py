@@ -77,6 +77,7 @@ def test_test_data_that_a_training_used_is_a_leak_wherever_it_is_asked(tmp_path:
         with run.evaluation(of=model, using=reserved) as evaluation:
             evaluation.measured(accuracy=0.9)
     with provml.open(tmp_path) as store:
-        assert [(row["name"], row["path"]) for row in store.ask("leakage").to_dicts()] == [("test.csv", "the same content")]
+        leaks = store.ask("leakage").to_dicts()
+        assert [(row["name"], row["path"]) for row in leaks] == [("test.csv", "the same content")]
         assert [row["leakage"] for row in store.table().to_dicts()] == [True]
         assert "reserved for the evaluation" in str(store.validate("leak"))
