@@ -28,7 +28,8 @@ SYSTEM = {  # other processes, signals, sockets, time limits
     "child_runs",
     "clients", "crash", "demo", "endpoint", "endpoint_sync", "header_timeout", "journals", "live", "log", "maintenance",
     "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store", "replay",
-    "security", "serve", "server", "shipping", "sparql", "status", "store", "terminal", "traps",
+    "security", "segments", "serve", "server", "shared_folder", "shipping", "sparql", "status", "store", "terminal",
+    "traps",
 }  # fmt: skip
 
 

@@ -77,7 +77,19 @@ def test_the_shipping_benchmark_prints_all_settings_and_the_delay():
     assert "weak scaling" in output
 
 
+def test_the_benchmark_of_many_runs_measures_commands_before_and_after_packing():
+    output = run_benchmark("many_runs.py", "--runs", "12")
+    for text in ("first index", "provml ask q5", "provml remove", "provml pack", "an event is visible after"):
+        assert text in output
+
+
 def test_the_endpoint_benchmark_compares_a_sync_with_the_bulk_loader():
     output = run_benchmark("endpoint.py", "--scale", "0.0005")
     for text in ("bulk loader", "one POST", "sync of journals", "by CPU time"):
         assert text in output
+
+
+def test_the_import_benchmark_prints_all_sources():
+    output = run_benchmark("import_points.py", "--points", "400")
+    assert "mlflow" in output
+    assert "tensorboard" in output

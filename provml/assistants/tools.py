@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from provml.answers import Answer, as_json
 from provml.catalog import Parameter, Query
 from provml.errors import FilterError, InvalidParameter, ProvmlError
-from provml.journal.status import STATUSES
+from provml.journal.statuses import STATUSES
 
 if TYPE_CHECKING:
     from provml.store import Store

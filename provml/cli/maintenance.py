@@ -125,4 +125,33 @@ def offer_removal(unreferenced: list[tuple[Path, int]]) -> str:
     return f"provml: {count} ({size}) {verb} to no run any more. Remove with `provml gc --artifacts`."
 
 
-COMMANDS = (verify, rebuild, gc)
+@click.command()
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Pack at most N runs.")
+@home_option
+def pack(limit: int | None, home: Path | None) -> None:
+    """Move the journals of runs that have ended into segments.
+
+    For homes with many runs: a segment holds the compressed journals of thousands of runs. All commands work as before,
+    and `provml unpack` writes the journals back, byte for byte. Running and killed runs, and runs that are shipped to a
+    service, stay as they are.
+    """
+    from provml.store import Store
+
+    with Store(require_home(home)) as store:
+        packed = store.pack(limit)
+    click.echo(f"Packed {plural(len(packed), 'run')}" if packed else "Nothing to pack")
+
+
+@click.command()
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@home_option
+def unpack(runs: tuple[str, ...], home: Path | None) -> None:
+    """Write the journals of packed runs back to files, by default those of all runs."""
+    from provml.store import Store
+
+    with Store(require_home(home)) as store:
+        unpacked = store.unpack(runs or None)
+    click.echo(f"Unpacked {plural(len(unpacked), 'run')}" if unpacked else "Nothing to unpack")
+
+
+COMMANDS = (verify, rebuild, pack, unpack, gc)

@@ -43,7 +43,9 @@ def _check_run_name(
 def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the run ids with a given prefix, for shell completion."""
     runs = Path(ctx.params.get("home") or default_home()) / "runs"
-    ids = sorted((path.name for path in runs.glob("*") if path.is_dir()), reverse=True) if runs.is_dir() else []
+    from provml.journal import segments
+
+    ids = sorted({path.name for path in runs.glob("*") if path.is_dir()}.union(segments.manifest(runs.parent)))[::-1]
     return [CompletionItem(name) for name in [*ids, "latest"] if name.startswith(incomplete)]
 
 

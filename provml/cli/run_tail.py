@@ -57,7 +57,8 @@ class JournalTail:
                     self.end = event
                 elif isinstance(event, events.CaptureErrors):
                     self.errors.update(event)
-                self.last_seen = getattr(event, "time", self.last_seen)
+                if not isinstance(event, events.Imported):  # an import is no sign of life of the run
+                    self.last_seen = getattr(event, "time", self.last_seen)
                 self.event_count += 1
                 yield self.last_seen, event
 

@@ -25,7 +25,7 @@ from provml.cli.options import (
 from provml.cli.output import atomic_write
 from provml.cli.terminal import terminal_width
 from provml.errors import plural
-from provml.journal.status import STATUSES
+from provml.journal.statuses import STATUSES
 
 if TYPE_CHECKING:
     from provml.answers import Answer

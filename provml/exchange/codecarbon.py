@@ -42,6 +42,8 @@ class CodeCarbonTable:
     def read(self, path: Path, options: ImportOptions) -> Iterator[SourceRun | SkippedPart]:
         """Yield a run for each row; of several rows of one run, the last counts."""
         file = _file(path)
+        if sniff(file) and not self.recognises(path):
+            raise FileFormatError("it has not the columns of CodeCarbon", f"Pass {self.summary}.", file=str(file))
         rows: dict[str, dict[str, str]] = {}
         repeated: dict[str, int] = {}
         try:

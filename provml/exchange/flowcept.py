@@ -17,7 +17,7 @@ from provml.exchange.foreign_events import to_source_run
 from provml.exchange.foreign_run import ForeignData, ForeignRun, SourceInfo, is_time, valid_run_id
 from provml.exchange.losses import DATASETS, OTHERS, PARAMETERS, POINTS
 from provml.exchange.source_files import sha256_of, sniff
-from provml.exchange.typed_text import TypedText, flatten
+from provml.exchange.typed_text import TypedText, flatten, to_float
 
 Fields = dict[str, Any]
 EPOCH_KEYS = ("epoch", "epoch_id", "epoch_number")
@@ -163,7 +163,7 @@ class _Workflow:
                 run.losses.preserve(POINTS)
             elif isinstance(value, (int, float)):
                 run.losses.count(POINTS)
-                run.points.add(name, number, float(value), when)
+                run.points.add(name, number, to_float(value), when)
             elif value is not None:
                 run.losses.count(PARAMETERS)
                 run.params[f"{task.get('activity_id', 'task')}.{number}.{name}"] = TypedText(value)
@@ -206,7 +206,7 @@ class _Workflow:
                 if key in run.finals:
                     run.losses.leave_out(POINTS, key, "another task of this activity has a value of the same name")
                 else:
-                    run.finals[key] = float(value)
+                    run.finals[key] = to_float(value)
             elif value is not None:
                 run.losses.count(PARAMETERS)
                 key = f"{activity}.{name}"

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from provml.exchange.base import SourceRun
-from provml.exchange.foreign_run import ForeignData, ForeignRun
+from provml.exchange.foreign_run import ForeignData, ForeignRun, is_time
 from provml.exchange.losses import DATASETS, FILES, MODELS, PARAMETERS, POINTS, TAGS
 from provml.exchange.points import Point
 from provml.exchange.typed_text import to_number
@@ -73,7 +73,12 @@ def assign_measures(names: Iterable[str]) -> dict[str, Measure]:
 
 
 def to_source_run(run: ForeignRun) -> SourceRun:
-    """Return a foreign run as one that can be written."""
+    """Return a foreign run as one that can be written; a time beyond the calendar is not known."""
+    if not is_time(run.started):
+        first = [stats.first_time for stats in run.points.stats if stats.first_time == stats.first_time]
+        run.started = min(first, default=run.source.path.stat().st_mtime)
+    if not is_time(run.ended):
+        run.ended = None
     return SourceRun(
         run.id,
         RunEvents(run).all_events(),
@@ -360,6 +365,9 @@ class RunEvents:
         has_negative = any(stats.min_step < 0 for stats in run.points.stats)
         if not names and not has_negative:
             return
+        if run.points.wrong_steps:
+            reason = "the step is beyond the range of an index; the values have none"
+            self.losses.guess(POINTS, f"{run.points.wrong_steps} values", reason, 0)
         untimed: Counter[int] = Counter()
         repeated: Counter[int] = Counter()
         earlier: set[Point] = set()

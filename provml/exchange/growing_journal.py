@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from provml.journal import events
+from provml.journal import events, segments
 from provml.journal.location import Location
 from provml.journal.reader import read_lines
 from provml.journal.run_files import journals_of_run
@@ -29,6 +29,7 @@ class GrowingJournal:
     def __init__(self, home: Path, run: str, writer: str) -> None:
         self.home = home
         self.folder = home / "runs" / run
+        segments.restore(home, [run])
         self.writer = writer
         self._path: Path | None = None
         self._positions: dict[Line, int] | None = None

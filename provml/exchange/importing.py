@@ -18,6 +18,7 @@ from provml.exchange.mlflow_store import is_database_url
 from provml.exchange.registry import IMPORTERS
 from provml.exchange.run_journals import CHANGED, NEW, UNCHANGED, ImportedRun, write_run
 from provml.paths import atomic_write, default_home, path_mode
+from provml.recording.redaction import redact_url
 
 SKIPPED = "skipped"
 FOLLOW_SECONDS = 2.0
@@ -86,7 +87,13 @@ class ImportReport:
         ]
         skipped = [{"name": part.name, "reason": part.reason, "is_run": part.is_run} for part in self.skipped]
         totals = self.totals.to_data()["totals"]
-        return {"source": str(self.source), "format": self.format, "totals": totals, "runs": runs, "skipped": skipped}
+        return {
+            "source": redact_url(str(self.source)),
+            "format": self.format,
+            "totals": totals,
+            "runs": runs,
+            "skipped": skipped,
+        }
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the report as a JSON file."""

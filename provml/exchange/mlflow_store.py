@@ -80,12 +80,12 @@ class MlflowStore:
 
 
 def _is_database(path: Path) -> bool:
-    """Return whether a file is an SQLite database with the tables of MLflow."""
+    """Return whether a file is an SQLite database with the tables of MLflow, or one that is damaged."""
     if sniff(path, 16) != SQLITE_MAGIC:
         return False
     with contextlib.suppress(FileFormatError), contextlib.closing(SqliteDatabase(path)) as database:
         return all(database.columns(table) for table in TABLES)
-    return False
+    return True
 
 
 # ---- databases
@@ -168,7 +168,7 @@ class SqlAlchemyDatabase:
         try:
             import sqlalchemy
         except ImportError as error:
-            raise MissingDependency("SQLAlchemy", "pip install sqlalchemy, and the driver of the database") from error
+            raise MissingDependency("SQLAlchemy", "sql") from error
         self._sqlalchemy = sqlalchemy
         try:
             self.engine = sqlalchemy.create_engine(self.url)

@@ -15,9 +15,13 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import IO, NamedTuple
 
+from provml.journal.events import MAX_TIME, MIN_TIME
+
 CHUNK_POINTS = 1_000_000
 MAX_TRACKED_STEPS = 100_000
 """Different steps that are counted; a run with more has no epochs that could be recognised."""
+MAX_STEP = 1 << 62
+NAN = float("nan")
 _RECORD = struct.Struct("<qddIH")
 _READ_RECORDS = 2000
 
@@ -60,9 +64,16 @@ class Points:
         self._files: list[IO[bytes]] = []
         self._steps: set[int] | None = set()
         self.count = 0
+        self.wrong_steps = 0
+        """Points whose step was beyond the range of an index."""
 
     def add(self, name: str, step: int, value: float, time: float) -> None:
-        """Add a point."""
+        """Add a point. A step beyond the range of an index is none, and so is a time beyond the calendar."""
+        if not -MAX_STEP < step < MAX_STEP:
+            step = -1
+            self.wrong_steps += 1
+        if not MIN_TIME <= time <= MAX_TIME:
+            time = NAN
         key = self._keys.get(name)
         if key is None:
             key = self._keys[name] = len(self.names)

@@ -78,14 +78,14 @@ def read_document(path: Path) -> Any:
     try:
         from prov.model import ProvDocument
     except ImportError as error:
-        raise MissingDependency("prov", "pip install 'provml[prov]'") from error
+        raise MissingDependency("prov", "prov") from error
     fmt = format_of(path)
     if not fmt:
         raise FileFormatError("it is no PROV document", "Pass PROV-N, PROV-JSON, PROV-XML or RDF.", file=str(path))
     text = read_text(path)
     if fmt == "json" and not check_depth(parse_json(text, path)):
         raise FileFormatError("its values are nested too deep", "Check the file.", file=str(path))
-    if fmt == "xml" and ("<!DOCTYPE" in text or "<!ENTITY" in text):
+    if fmt in ("xml", "rdf") and ("<!DOCTYPE" in text or "<!ENTITY" in text):
         raise FileFormatError("it defines entities of XML", "Remove the DOCTYPE.", file=str(path))
     arguments = {"rdf_format": RDF_FORMATS[path.suffix.lower()]} if fmt == "rdf" else {}
     try:

@@ -15,7 +15,7 @@ from provml.errors import InvalidAnnotation
 from provml.exchange.base import SourceRun
 from provml.exchange.losses import LossReport
 from provml.journal import annotations as notes
-from provml.journal import events
+from provml.journal import events, segments
 from provml.journal.run_files import journals_of_run
 
 NEW, CHANGED, UNCHANGED = "new", "changed", "unchanged"
@@ -74,6 +74,7 @@ def write_run(home: Path, source: SourceRun) -> ImportedRun:
     notices that the earlier one is gone.
     """
     folder = home / "runs" / source.id
+    segments.restore(home, [source.id])
     counter, digest = _Counter(), hashlib.sha256()
     temporary = home / f"import-{uuid.uuid4().hex[:8]}.part"
     is_new_home = not home.exists()

@@ -7,6 +7,8 @@ value is the shortest decimal that is the same float32.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 import struct
 from collections import Counter
@@ -139,14 +141,12 @@ class _EventFile:
                     self.damage = f"the record before byte {position:,} is no event"
                     return
 
-    def first(self) -> list[Message]:
-        """Return the first events."""
-        events = []
-        for event in self.events():
-            events.append(event)
-            if len(events) == 50:
-                break
-        return events
+    def tags(self) -> set[str]:
+        """Return the tags of the first events."""
+        with contextlib.suppress(ValueError):
+            events = itertools.islice(self.events(), 50)
+            return {value.text(1) for event in events for value in event.message(5).messages(1)}
+        return set()
 
 
 # ---- runs
@@ -167,17 +167,28 @@ def _owner(
     """Return the folder of the run that a folder belongs to, and what its metrics are in that run."""
     if folder == root:
         return folder, ""
-    parent = folder.parent
-    if folder.name.lower() in PART_FOLDERS and (parent != root or root not in folders):
-        return parent, f"{folder.name}/"
-    if parent in folders:
-        tags = [value.text(1) for event in files[0].first() for value in event.message(5).messages(1)]
-        if any(tag.startswith("_hparams_/") for tag in tags):
-            return parent, "hparams"
-        prefixes = {tag.replace("/", "_") for tag in tags}
-        if len(set(tags)) == 1 and folder.name.startswith(f"{next(iter(prefixes))}_"):
-            return parent, f"+{folder.name.removeprefix(f'{next(iter(prefixes))}_')}"
+    outer = [parent for parent in folder.parents if parent.is_relative_to(root) and parent in folders]
+    if outer:
+        tags = files[0].tags()
+        if outer[0] == folder.parent and any(tag.startswith("_hparams_/") for tag in tags):
+            return folder.parent, "hparams"
+        curve = _curve_of(folder.relative_to(outer[0]).as_posix(), tags)
+        if curve:
+            return outer[0], f"+{curve}"
+    if folder.name.lower() in PART_FOLDERS and (folder.parent != root or root not in folders):
+        return folder.parent, f"{folder.name}/"
     return folder, ""
+
+
+def _curve_of(path: str, tags: set[str]) -> str:
+    """Return the curve whose folder `add_scalars` made: `Loss_train` (torch) or `Loss/train` (tensorboardX)."""
+    if len(tags) != 1:
+        return ""
+    [tag] = tags
+    for start in (f"{tag}/", f"{tag.replace('/', '_')}_"):
+        if tag and path.startswith(start):
+            return path.removeprefix(start)
+    return ""
 
 
 @dataclass
@@ -315,7 +326,10 @@ def _to_run(folder: Path, parts: list[tuple[str, _EventFile]], root: Path, optio
         run.points.part = generations[role]
         generations[role] += 1
         for event in file.events():
-            reader.add(event, role)
+            try:
+                reader.add(event, role)
+            except ValueError:
+                reader.left_out["damaged events", file.path.name] += 1
         options.advance(file.path.stat().st_size)
         _note_damage(run, file)
     run.points.part = max(generations.values(), default=1) - 1

@@ -99,6 +99,14 @@ def shortest_float32(value: float) -> float:
     return value
 
 
+def to_float(value: float) -> float:
+    """Return a number as a double; an integer beyond its range is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def to_number(value: Any) -> float | None:
     """Return a number, also from the text of one; None for anything else."""
     if isinstance(value, bool):

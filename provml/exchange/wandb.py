@@ -27,13 +27,14 @@ from provml.exchange.foreign_run import (
     ForeignModel,
     ForeignRun,
     SourceInfo,
+    is_time,
     run_id,
     slug_of,
 )
 from provml.exchange.losses import DATASETS, FILES, MODELS, OTHERS, PARAMETERS, POINTS, TAGS, TEXTS
 from provml.exchange.protobuf import Message
 from provml.exchange.source_files import digest_of, sniff, walk
-from provml.exchange.typed_text import TypedText, flatten
+from provml.exchange.typed_text import TypedText, flatten, to_number
 from provml.journal.run_files import RUN_ID
 from provml.recording.artifacts import media_type_of
 
@@ -81,7 +82,11 @@ class WandbOffline:
             content.scan()
             groups.setdefault((content.project, content.run_id), []).append(content)
         for contents in groups.values():
-            run = _to_run(contents, path, options)
+            try:
+                run = _to_run(contents, path, options)
+            except ValueError as error:
+                yield SkippedPart(contents[0].path.name, f"a message is damaged: {error}")
+                continue
             yield to_source_run(run)
 
 
@@ -270,7 +275,7 @@ class _File:
 
 def _is_index(value: Any) -> TypeGuard[float]:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and value >= 0 and float(value).is_integer()
+    return is_number and 0 <= value < 1 << 62 and float(value).is_integer()
 
 
 # ---- a run
@@ -292,8 +297,8 @@ def _to_run(files: list[_File], path: Path, options: ImportOptions) -> ForeignRu
     _add_config(run, files)
     _add_environment(run, files)
     _add_artifacts(run, files)
-    _add_history(run, files, options)
-    _add_summary(run, files)
+    axis = _add_history(run, files, options)
+    _add_summary(run, files, axis)
     _add_status(run, last)
     for file in files:
         if file.damage:
@@ -401,7 +406,8 @@ def _axis_of(files: list[_File]) -> tuple[str, str]:
     return "", ""
 
 
-def _add_history(run: ForeignRun, files: list[_File], options: ImportOptions) -> None:
+def _add_history(run: ForeignRun, files: list[_File], options: ImportOptions) -> str:
+    """Add the history, and return the metric that numbers its steps, if there is one."""
     axis, reason = _axis_of(files)
     if "epoch" in axis.lower():
         run.step_kind, run.step_reason = "epoch", reason
@@ -420,6 +426,7 @@ def _add_history(run: ForeignRun, files: list[_File], options: ImportOptions) ->
     if others:
         reason = "the run names several axes, or rows lack them; the number of the row is the step"
         run.losses.guess(POINTS, ", ".join(others[:3]), reason, 0)
+    return axis
 
 
 def _add_row(run: ForeignRun, row: dict[str, Any], axis: str, refused: dict[str, int]) -> None:
@@ -429,14 +436,15 @@ def _add_row(run: ForeignRun, row: dict[str, Any], axis: str, refused: dict[str,
         index = int(row.pop(axis))
         run.losses.count(POINTS)
         run.losses.preserve(POINTS)
-    moment = float(when) if isinstance(when, (int, float)) else float("nan")
+    moment = float(when) if is_time(when) else float("nan")
     nested = any(isinstance(value, dict) for value in row.values())
     items = flatten({k: v for k, v in row.items() if not _is_media(v)}) if nested else row
     for name, value in items.items():
         if name.startswith(INTERNAL):
             continue
-        if isinstance(value, (int, float)):
-            run.points.add(name, index, float(value), moment)
+        number = to_number(value) if isinstance(value, (int, float)) else None
+        if number is not None:
+            run.points.add(name, index, number, moment)
             run.losses.count(POINTS)
         elif value is not None:
             refused[name] = refused.get(name, 0) + 1
@@ -450,7 +458,7 @@ def _is_media(value: Any) -> bool:
     return isinstance(value, dict) and "_type" in value
 
 
-def _add_summary(run: ForeignRun, files: list[_File]) -> None:
+def _add_summary(run: ForeignRun, files: list[_File], axis: str) -> None:
     """Add the values of the summary that the history does not have; the others are copies."""
     summary: dict[str, Any] = {}
     for file in files:
@@ -458,11 +466,12 @@ def _add_summary(run: ForeignRun, files: list[_File]) -> None:
     media = {name for name, value in summary.items() if _is_media(value)}
     for name, value in flatten({k: v for k, v in summary.items() if k not in media}).items():
         bare = re.sub(r"\.(?:min|max|mean|best|last)$", "", name)
-        if name.startswith(INTERNAL) or name in run.points.names or bare in run.points.names:
+        if name.startswith(INTERNAL) or {name, bare} & {axis, *run.points.names}:
             continue
-        if isinstance(value, (int, float)):
+        number = to_number(value) if isinstance(value, (int, float)) else None
+        if number is not None:
             run.losses.count(POINTS)
-            run.finals[name] = float(value)
+            run.finals[name] = number
         elif isinstance(value, str):
             run.losses.count(PARAMETERS)
             run.params[f"summary.{name}"] = TypedText(value)

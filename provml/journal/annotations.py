@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from provml.errors import InvalidAnnotation
-from provml.journal import process
+from provml.journal import process, segments
 from provml.journal.events import Event, Time, encode
 from provml.journal.reader import read_lines
 
@@ -132,7 +132,8 @@ class AnnotationFile:
         with self._lock:
             header = b""
             if self._pid != os.getpid():
-                self.folder.mkdir(exist_ok=True)
+                is_packed = bool(segments.names(self.folder.parent))  # else a missing folder is that of a removed run
+                self.folder.mkdir(exist_ok=True, parents=is_packed)
                 writer = _writer_id()
                 self._path, self._line_count = self.folder / f"{writer}.jsonl", 0
                 header = encode(AnnotationHeader(VERSION, self.run, writer))

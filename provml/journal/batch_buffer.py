@@ -370,9 +370,13 @@ class BatchBuffer:
 # ---- recovery
 
 
+SUFFIX = ".slate"
+"""Suffix of a batch buffer; part of the disk format."""
+
+
 def buffer_path(journal: Path) -> Path:
     """Return the path of the batch buffer of a journal."""
-    return journal.with_suffix(".slate")  # part of the disk format
+    return journal.with_suffix(SUFFIX)
 
 
 def read_buffer(journal: Path) -> bytes:

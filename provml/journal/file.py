@@ -28,7 +28,7 @@ MOUNT_TABLE = Path("/proc/self/mountinfo")
 MAPPABLE_FILE_SYSTEMS = frozenset(["ext2", "ext3", "ext4", "xfs", "tmpfs", "f2fs", "overlay", "ramfs"])
 """File systems that keep the space they allocate for a mapped file. Copy-on-write file systems (btrfs, zfs) may need
 new space for each page, and end the process if there is none; they get write(2), as do network file systems."""
-MODES = ("map", "write", "append")
+MODES = ("map", "write", "append", "plain")
 """Ways to write a journal: through a memory map, with write(2), or with write(2) without allocating space."""
 
 
@@ -190,7 +190,7 @@ def open_journal(path: Path, mode: str | None = None) -> JournalFile:
     mode = mode or os.environ.get("PROVML_JOURNAL", "")
     if mode and mode not in MODES:
         _warn_unknown_mode(mode)
-    if mode == "append" or not hasattr(os, "posix_fallocate"):
+    if mode in ("append", "plain") or not hasattr(os, "posix_fallocate"):
         return UnreservedJournalFile(path)
     if mode == "map" or (mode != "write" and file_system(path.parent) in MAPPABLE_FILE_SYSTEMS):
         try:

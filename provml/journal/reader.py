@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from provml.errors import FileFormatError
-from provml.journal import events
+from provml.journal import events, segments
 from provml.journal.batch_buffer import read_buffer, recover_lines
 from provml.journal.events import AnyEvent
 
@@ -122,7 +122,7 @@ def read_lines(
     either the writer overtook this reading, and a second look shows the complete line; or a power cut damaged it, and
     it is yielded like any other line, so that the caller reports it.
     """
-    with path.open("rb", buffering=0) as file:  # unbuffered, because the second look must read the file
+    with segments.open_file(path) as file:  # unbuffered, because the second look must read the file
         file.seek(offset)
         block, start, zero, looked_twice = b"", 0, -1, -1
         while True:
@@ -153,7 +153,7 @@ def _decode(line: bytes, *, shorten: bool) -> AnyEvent:
 
 
 def _read_at(path: Path, offset: int, size: int) -> bytes:
-    with path.open("rb") as file:
+    with segments.open_file(path) as file:
         file.seek(offset)
         return file.read(size)
 

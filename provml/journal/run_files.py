@@ -9,11 +9,12 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from provml.errors import HomeNotFound, RunNotFound
-from provml.journal import events
+from provml.journal import events, segments
 from provml.journal.annotations import FOLDER as ANNOTATIONS
 from provml.journal.annotations import file_sizes, present_name, read, resolve
 from provml.journal.reader import read_header
@@ -27,7 +28,7 @@ RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
 Journal = TypeVar("Journal")
 
 
-HOME_FOLDERS = ("runs", "added", "index")
+HOME_FOLDERS = ("runs", "added", "index", segments.FOLDER)
 """Folders of a home; any of them makes a directory a home."""
 
 
@@ -71,19 +72,18 @@ def _similar_homes(home: Path) -> tuple[str, ...]:
 
 
 def run_folders(home: Path) -> set[str]:
-    """Return the names of the folders of runs."""
+    """Return the names of the folders of runs; a packed run has none, unless it is annotated."""
     try:
         return set(os.listdir(home / "runs"))  # noqa: PTH208  # the names alone, of many folders
     except OSError:
         return set()
 
 
-def scan_runs(home: Path, skip: Callable[[str], bool] | None = None) -> Iterator[RunFiles]:
+def scan_runs(home: Path, skip: AbstractSet[str] = frozenset()) -> Iterator[RunFiles]:
     """Yield the folders of all runs of a home, but for those to skip."""
     runs = f"{home}/runs"
-    for name in run_folders(home):
-        if skip is None or not skip(name):
-            yield _scan_folder(f"{runs}/{name}")
+    for name in run_folders(home).union(segments.manifest(home)) - skip:
+        yield _scan_folder(f"{runs}/{name}")
 
 
 def _scan_folder(path: str | Path) -> RunFiles:
@@ -94,7 +94,13 @@ def _scan_folder(path: str | Path) -> RunFiles:
                 journals.append(entry.name)
             elif entry.name == ANNOTATIONS:
                 is_annotated = True
+    journals += [name for name in segments.names(path) if name not in journals]
     return RunFiles(os.path.basename(path), journals, is_annotated)  # noqa: PTH119  # called for every run
+
+
+def has_run(home: Path, run: str) -> bool:
+    """Return whether a home has a run with this id, packed or not."""
+    return (home / "runs" / run).is_dir() or run in segments.manifest(home)
 
 
 def list_journals(home: Path) -> list[str]:

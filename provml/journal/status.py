@@ -14,9 +14,8 @@ from provml.journal import process
 from provml.journal.events import End, Header
 from provml.journal.reader import read_end, read_header
 from provml.journal.run_files import main_journal
+from provml.journal.segments import file_stat
 
-STATUSES = ("FINISHED", "FAILED", "PRUNED", "RUNNING", "KILLED", "LOST")
-"""All that `status_of_run` returns."""
 HEARTBEAT_TIMEOUT = 600.0
 """Seconds without a heartbeat after which a writer whose process cannot be observed from here counts as dead."""
 NEW_JOURNAL_SECONDS = 5.0
@@ -92,5 +91,5 @@ def uptime() -> float:
 def idle_seconds(path: Path) -> float:
     """Return the seconds since the last write or heartbeat of a journal; infinity if the file is missing."""
     with contextlib.suppress(OSError):
-        return time.time() - path.stat().st_mtime
+        return time.time() - file_stat(path).st_mtime_ns / 1e9
     return float("inf")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from provml.journal import segments
 from provml.journal.batch_buffer import buffer_path
 from provml.journal.reader import JournalReader, read_lines
 
@@ -60,7 +61,7 @@ def read_chunk(path: Path, offset: int, *, max_bytes: int = CHUNK_BYTES, is_over
 
     With `is_over` the writer is gone, and a line that a power cut damaged is returned as it is: other lines may follow.
     """
-    with path.open("rb", buffering=0) as file:
+    with segments.open_file(path) as file:
         file.seek(offset)
         data = file.read(min(_FIRST_BYTES, max_bytes))
         while b"\0" not in data and len(data) < max_bytes and (more := file.read(max_bytes - len(data))):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from provml.errors import RunNotFound
 from provml.journal.annotations import MAX_CHARS
-from provml.journal.run_files import RUN_ID, HasId, find_run_folder
+from provml.journal.run_files import RUN_ID, HasId, find_run_folder, has_run
 from provml.recording.encoding import to_text
 
 GENERATED_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
@@ -24,7 +24,7 @@ def find_parent(parent: HasId | str | None, home: Path) -> tuple[str, Exception 
         if not isinstance(run_id, str):
             raise TypeError(f"parent takes a run or the id of one, not {parent!r} ({type(parent).__name__}).")
         return run_id, None
-    if GENERATED_ID.fullmatch(parent) or (RUN_ID.fullmatch(parent) and (home / "runs" / parent).is_dir()):
+    if GENERATED_ID.fullmatch(parent) or (RUN_ID.fullmatch(parent) and has_run(home, parent)):
         return parent, None
     try:
         return find_run_folder(home, parent).name, None

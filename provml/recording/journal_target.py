@@ -12,6 +12,7 @@ import msgspec
 from provml.journal import events, process
 from provml.journal.events import encode
 from provml.journal.file import JournalFile, open_journal
+from provml.journal.segments import is_packed
 from provml.recording import ids
 from provml.recording.context import Limits
 
@@ -49,6 +50,8 @@ class JournalTarget:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             try:
+                if is_packed(self.folder / f"{header.writer}.jsonl"):
+                    raise FileExistsError(header.writer)
                 file = open_journal(self.folder / f"{header.writer}.jsonl")
             except FileExistsError:
                 header = msgspec.structs.replace(header, writer=ids.new_writer_id())

@@ -15,7 +15,7 @@ from types import TracebackType
 import msgspec
 
 from provml.errors import FileFormatError, ServiceError
-from provml.journal import events, status, wire
+from provml.journal import events, segments, status, wire
 from provml.journal.annotations import FOLDER as ANNOTATIONS
 from provml.journal.annotations import file_sizes
 from provml.journal.artifacts import ArtifactFiles
@@ -255,6 +255,7 @@ class RunShipment:
     """A run: its files, those that appear later included, and the artifacts that its journals name."""
 
     def __init__(self, home: Path, folder: Path, url: str) -> None:
+        segments.restore(home, [folder.name])  # a shipper follows files
         self.folder = folder
         self.url = url
         self.error = ""

@@ -20,6 +20,7 @@ siblings         the journals of one run
 checkpoint       how far the index has read
 sealed_runs      what the index remembers of runs that have ended
 statements       digests of what each run states about nodes that it shares with others
+background_rebuild  rebuild a large index of another version while it still answers
 removal          remove runs from an index without a rebuild
 run_status       the status of each run, and its statements in the graph
 run_info         the summary of a run

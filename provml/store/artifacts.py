@@ -260,12 +260,9 @@ class Reference(NamedTuple):
 
 def references(home: Path) -> Iterator[Reference]:
     """Yield the contents that the journals of a home refer to; raise an error if one of them cannot be read."""
-    runs = home / "runs"
-    for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # removed meanwhile; a file of somebody else
-            for path in sorted(folder.iterdir()):
-                if path.suffix == ".jsonl":
-                    yield from _references_of_journal(path, f"runs/{folder.name}/{path.name}")
+    for key in list_journals(home):
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            yield from _references_of_journal(home / "runs" / key, f"runs/{key}")
 
 
 def _references_of_journal(path: Path, key: str) -> Iterator[Reference]:

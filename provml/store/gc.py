@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from provml.journal import artifacts
+from provml.journal import artifacts, segments
 from provml.journal.process import is_alive
 from provml.store import file_checksums, lock
 from provml.store.backend import is_lock_error, old_logs
@@ -56,15 +56,10 @@ def _unused(home: Path, min_age: float, *, has_lock: bool) -> Iterator[Path]:
         pid = path.suffix[1:]
         if pid.isdecimal() and not _is_fresh(path, min_age) and not is_alive(int(pid), path.stat().st_mtime):
             yield path
-    for path in home.glob("removed-*"):  # a run that was being removed
-        if not _is_fresh(path, min_age):
-            yield path
-    for path in (*(home / "added").glob("*.part"), *home.glob("import-*.part")):
-        if not _is_fresh(path, min_age):
-            yield path
-    for path in (home / artifacts.FOLDER).glob(f"*{artifacts.PART_SUFFIX}"):
-        if not _is_fresh(path, min_age):
-            yield path
+    parts = [*home.glob("removed-*"), *home.glob("import-*.part"), *(home / "added").glob("*.part")]
+    parts += (home / artifacts.FOLDER).glob(f"*{artifacts.PART_SUFFIX}")
+    parts += segments.leftovers(home) if (home / segments.FOLDER).is_dir() else ()
+    yield from (path for path in parts if not _is_fresh(path, min_age))
 
 
 def _old_snapshots(folder: Path, has_index: bool) -> Iterator[Path]:

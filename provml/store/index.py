@@ -24,8 +24,10 @@ import pyoxigraph as ox
 from msgspec import structs
 
 from provml import paths
-from provml.journal import run_files
+from provml.journal import run_files, segments
 from provml.journal.annotations import Annotation
+from provml.journal.batch_buffer import SUFFIX as BUFFER_SUFFIX
+from provml.journal.shipping import STATE_FILE
 from provml.rdf.namespaces import ONTOLOGY
 from provml.store import checkpoint as checkpoints
 from provml.store import file_checksums, lock, sealed_runs, statements
@@ -35,7 +37,7 @@ from provml.store.checkpoint import IndexCheckpoint, JournalCheckpoint, Problem,
 from provml.store.imports import ImportedFiles
 from provml.store.journal_mapping import EVENTS_PER_CHUNK
 from provml.store.run_status import RunJournals, RunStatusWriter, journals_by_run, was_indexed_out_of_order
-from provml.store.sealed_runs import SealedEntry, SealedRun, SealedRuns, folder_state, make_entry
+from provml.store.sealed_runs import SealedEntry, SealedRun, SealedRuns, folder_state, make_entry, replace_folder
 from provml.store.statements import StatementFile
 
 ONTOLOGY_GRAPH = ox.NamedNode(ONTOLOGY)
@@ -63,8 +65,12 @@ class IndexLimits:
     """Runs that have ended after which they are moved to the table of sealed runs."""
     sealed_check_seconds: float = 1.0
     """Time between two looks at the folders of sealed runs."""
+    background_runs: int = 1000
+    """Runs from which an index of another version of provml is rebuilt in the background, and answers until then."""
 
 
+NEXT, COMPLETE = "next", "complete"
+"""The folder of an index that is being rebuilt in the background, and the file in it that says that it is complete."""
 REBUILDING = "it is rebuilt from the journals"
 INDEXING_AGAIN = "this process indexes the journals itself"
 
@@ -79,6 +85,7 @@ class Index:
         self.folder = folder
         self.limits = limits
         self.is_private = folder is None
+        self.is_outdated = False
         self.damage = ""
         """What was wrong with the index, or the snapshot, that this one replaces."""
         self.status_writer = RunStatusWriter(home)
@@ -120,7 +127,11 @@ class Index:
                 report_damage(home, error, REBUILDING)
                 index = cls._reset(home, folder, limits)
                 index.damage = damage_reason(error)
-            if not index._is_current():
+            if not index._is_current() and (folder / NEXT / COMPLETE).exists():
+                index.backend.close()
+                adopt_rebuilt(folder)
+                index = cls(home, folder, limits)
+            if not index._is_current() and not index._serves_outdated():
                 index.backend.close()
                 index = cls._reset(home, folder, limits)
         except BaseException:
@@ -163,6 +174,8 @@ class Index:
                     break
                 continue
             if index._is_current() and not index.is_stale():
+                return index
+            if index._serves_outdated():
                 return index
             index.close()
         index = cls._open_private(home, limits)
@@ -256,11 +269,7 @@ class Index:
         self.backend.close()
         index = Index._reset(self.home, self.folder, self.limits)
         index.damage = damage_reason(damage) if damage is not None else ""
-        for finalizer in self._finalizers:
-            detached = finalizer.detach()
-            if detached is not None:
-                index._finalizers.append(weakref.finalize(index, detached[1]))
-        return index
+        return self._take_over(index)
 
     def fallback(self) -> Index | None:
         """Return another index if this one cannot be written to: a private one, finally one in memory."""
@@ -270,6 +279,34 @@ class Index:
         if self.is_private:
             return Index._open_private(self.home, self.limits, in_memory=True)
         return Index.open_copy(self.home, self.limits)
+
+    # ---- an index of another version
+
+    def _serves_outdated(self) -> bool:
+        """True if this index was made by another version of provml and answers while a new one is built.
+
+        A small index, and one whose checkpoint cannot be read, is rebuilt at once.
+        """
+        is_large = len(self.sealed) >= self.limits.background_runs
+        self.is_outdated = is_large and self.checkpoint.fingerprint != checkpoints.format_fingerprint()
+        return self.is_outdated
+
+    def adopt(self) -> Index | None:
+        """Return the index that was rebuilt in the background in place of this one; None if it is not complete."""
+        folder = self.folder
+        if folder is None or self.is_private or not (folder / NEXT / COMPLETE).exists():
+            return None
+        self.backend.close()
+        adopt_rebuilt(folder)
+        return self._take_over(Index(self.home, folder, self.limits))
+
+    def _take_over(self, index: Index) -> Index:
+        """Give the lock of this index to another one of the same folder."""
+        for finalizer in self._finalizers:
+            detached = finalizer.detach()
+            if detached is not None:
+                index._finalizers.append(weakref.finalize(index, detached[1]))
+        return index
 
     # ---- state
 
@@ -284,7 +321,7 @@ class Index:
         home = str(self.home)
         for key, journal in self.checkpoint.journals.items():
             try:
-                size = os.stat(f"{home}/{key}").st_size  # noqa: PTH116  # called often, for many files
+                size = _journal_size(home, key)
                 if size < journal.offset or is_lengthened(journal, size):
                     return True
             except (FileNotFoundError, NotADirectoryError):
@@ -382,20 +419,46 @@ class Index:
             return
         checkpoint = self.checkpoint
         digests = self._take_statements({run: runs[run] for run in added})
-        self.sealed = self.sealed.replaced(checkpoint.unsealed, added)
-        checkpoint.unsealed = set()
+        sealed = self.sealed.replaced(checkpoint.unsealed, added)
         for run in added:
             for key, _ in runs[run]:
                 del checkpoint.journals[key]
             checkpoint.run_statuses.pop(run, None)
             checkpoint.annotations.pop(run, None)
+        if self.folder is not None and not self.is_private:
+            checkpoint.statement_bytes = StatementFile(self.folder).append(checkpoint.statement_bytes, digests)
+        self._write_sealed(sealed)
+
+    def pack(self, limit: int | None = None) -> list[str]:
+        """Move the journals of sealed runs into segments, and return the runs; the index must be in sync."""
+        runs = journals_by_run(self.checkpoint)
+        self.seal({run: journals for run, journals in runs.items() if self._is_over(run, journals)})
+        loose = [run for run in self.sealed.folders if run not in self.checkpoint.unsealed]
+        ended = [run for run in loose if self._can_be_packed(run)]
+        packed = segments.pack(self.home, ended if limit is None else ended[:limit])
+        states = {run: folder_state(self.home / "runs" / run) for run in packed}
+        entries = {run: replace_folder(self.sealed.entries[run], state) for run, state in states.items()}
+        if entries:
+            self._write_sealed(self.sealed.replaced(self.checkpoint.unsealed, entries))
+        return packed
+
+    def _can_be_packed(self, run: str) -> bool:
+        """True if a run has ended, and nothing of it is still to be read or shipped."""
+        folder, entry = self.home / "runs" / run, self.sealed[run]
+        state = self.sealed.folders[run]
+        if not state.journals or any(journal.end is None for _, journal in entry.journals):
+            return False
+        names = {path.name for path in folder.iterdir()}
+        return not any(name.endswith((BUFFER_SUFFIX, ".part")) for name in names) and STATE_FILE not in names
+
+    def _write_sealed(self, sealed: SealedRuns) -> None:
+        """Replace the table of sealed runs, and save the checkpoint that names it."""
         folder = None if self.is_private else self.folder
-        if folder is not None:
-            checkpoint.statement_bytes = StatementFile(folder).append(checkpoint.statement_bytes, digests)
-        checkpoint.sealed = sealed_runs.write(folder, self.sealed)
+        self.sealed, self.checkpoint.unsealed = sealed, set()
+        self.checkpoint.sealed = sealed_runs.write(folder, sealed)
         self.save_checkpoint()
         if folder is not None:
-            sealed_runs.remove_others(folder, checkpoint.sealed)
+            sealed_runs.remove_others(folder, self.checkpoint.sealed)
 
     def _take_statements(self, runs: dict[str, RunJournals]) -> dict[str, bytes]:
         """Return the digests of runs that are being sealed, with those of the time before they were reopened."""
@@ -424,7 +487,10 @@ class Index:
         """Return the entry of a run in the table; None if its folder is not as it was indexed."""
         state = folder_state(self.home / "runs" / run)
         annotations = self.checkpoint.annotations.get(run)
-        files = {} if state is None else {f"runs/{run}/{name}": (size, time) for name, size, time in state.journals}
+        packed = segments.manifest(self.home).run(run)
+        files = {} if packed is None else {f"runs/{run}/{file.name}": (file.size, file.time) for file in packed.files}
+        for name, size, time_ns in state.journals if state is not None else ():
+            files[f"runs/{run}/{name}"] = size, time_ns
         sizes = {} if annotations is None else annotations.sizes
         if files != {key: journal.signature for key, journal in journals}:
             return None
@@ -524,10 +590,35 @@ class Index:
         self._events_since_snapshot = 0
 
 
+def adopt_rebuilt(folder: Path) -> None:
+    """Replace an index by the one in its folder `next`; the caller holds the lock, and no store is open.
+
+    The old checkpoint is removed first: a process that is killed in the middle leaves an index that is rebuilt.
+    """
+    (folder / "progress").unlink(missing_ok=True)
+    for path in folder.iterdir():
+        if path.name in ("store", "snapshot"):
+            shutil.rmtree(path)
+        elif path.name in (file_checksums.NAME, statements.NAME) or path.name.startswith(sealed_runs.PREFIX):
+            path.unlink()
+    names = [path.name for path in (folder / NEXT).iterdir() if path.name not in ("progress", COMPLETE)]
+    for name in [*names, "progress"]:
+        (folder / NEXT / name).rename(folder / name)
+    shutil.rmtree(folder / NEXT)
+
+
 def report_damage(home: Path, error: BaseException, action: str) -> None:
     """Log that the index of a home is damaged, and what is done about it."""
     message = "provml: the index of %s is damaged (%s). Nothing is lost: %s."
     logging.getLogger("provml").warning(message, home, damage_reason(error), action)
+
+
+def _journal_size(home: str, key: str) -> int:
+    """Return the size of a journal, packed or not."""
+    try:
+        return os.stat(f"{home}/{key}").st_size  # noqa: PTH116  # called often, for many files
+    except FileNotFoundError:
+        return segments.file_stat(Path(home) / key).st_size
 
 
 def _start(journals: RunJournals) -> float:
@@ -538,5 +629,5 @@ def _start(journals: RunJournals) -> float:
 
 def _size(path: Path) -> int:
     with contextlib.suppress(OSError):
-        return path.stat().st_size
+        return segments.file_stat(path).st_size
     return 0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
+from provml.journal import segments
 from provml.journal.run_files import journals_of_run
 from provml.journal.status import is_being_written
 from provml.mapping import iris
@@ -40,7 +41,7 @@ def find_resized(home: Path, checkpoint: IndexCheckpoint) -> list[Problem]:
     problems = []
     for key, journal in checkpoint.journals.items():
         path = home / key
-        size = path.stat().st_size if path.is_file() else journal.offset
+        size = segments.file_stat(path).st_size if segments.exists(path) else journal.offset
         if size < journal.offset or is_lengthened(journal, size):
             reason = f"was changed after it was indexed: it has {size:,} bytes, and had {journal.offset:,}"
             problems.append(Problem(key, 0, reason, in_index=True))
@@ -60,7 +61,10 @@ def compare_with_journals(home: Path, index: Index, sync: Callable[[], object]) 
         if not _is_indexed(home, run, journals):
             continue
         is_active = any(is_being_written(home / key) for key, _ in journals)
-        graph = run_graph(home, run, journals)
+        try:
+            graph = run_graph(home, run, journals)
+        except OSError:  # the check of the journals reports it
+            continue
         if is_active:
             sync()
         store, prefix = index.backend.graph(), iris.run_iri(run)

@@ -11,6 +11,7 @@ from provml.errors import FileFormatError
 from provml.journal import events
 from provml.journal.reader import JournalReader, Record, has_lines, read_header
 from provml.journal.run_files import is_main
+from provml.journal.segments import file_stat
 from provml.journal.status import HEARTBEAT_TIMEOUT, is_dead, journal_status
 from provml.mapping import NewLinks
 from provml.store.checkpoint import JournalCheckpoint
@@ -37,7 +38,7 @@ class JournalSource:
 
     def signature(self) -> tuple[int, int]:
         """Return the size and the modification time of the file."""
-        stat = self.path.stat()
+        stat = file_stat(self.path)
         return stat.st_size, stat.st_mtime_ns
 
 

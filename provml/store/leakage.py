@@ -15,7 +15,12 @@ Links = dict[str, set[str]]
 
 EVALUATED = "SELECT ?evaluation ?training WHERE { ?evaluation provml:evaluatedTraining ?training }"
 TESTED = "SELECT ?evaluation ?data WHERE { ?evaluation provml:evaluatedOn ?data }"
-LEARNED = "SELECT ?training ?data WHERE { ?training provml:learnedFrom ?data }"
+LEARNED = """SELECT ?training ?data WHERE {
+  { ?training provml:learnedFrom ?data } UNION {
+    ?use prov:hadRole provml:TestRole ; prov:entity ?data . ?section prov:qualifiedUsage ?use .
+    ?section provml:wasSectionOf? ?training . ?training a provml:TrainingExecution
+  }
+}"""
 USED_BY_TRAININGS = """SELECT ?training ?data WHERE {
   ?training a provml:TrainingExecution ; prov:used ?data . ?data a provlake:DataReference .
 }"""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from provml.errors import FileFormatError
+from provml.journal import segments
 from provml.journal.reader import JournalReader
 from provml.journal.run_files import journals_of_run, list_annotations, list_journals
 from provml.journal.status import is_being_written
@@ -53,14 +55,16 @@ def check_removable(home: Path, run_ids: Iterable[str]) -> None:
             raise FileFormatError(reason, "Stop it first.", file=f"{folder.name}/{active[0].name}")
 
 
-def remove(home: Path, run_ids: Iterable[str]) -> None:
+def remove(home: Path, run_ids: Collection[str]) -> None:
     """Remove runs, each atomically; none of them if one is still running."""
     folders = [home / "runs" / run_id for run_id in run_ids]
     check_removable(home, run_ids)
     for folder in folders:
         removed = home / f"removed-{uuid.uuid4().hex[:8]}"
-        folder.rename(removed)
-        shutil.rmtree(removed)
+        with contextlib.suppress(FileNotFoundError):  # a packed run has no folder
+            folder.rename(removed)
+            shutil.rmtree(removed)
+    segments.remove(home, run_ids)
 
 
 def backup(home: Path, target: Path) -> None:
@@ -101,6 +105,7 @@ def _copy_lines(path: Path, copy: Path) -> None:
         with copy.open("wb") as file:
             is_over = not is_being_written(path)
             file.writelines(line + b"\n" for line in JournalReader(path).read_lines(is_over=is_over))
-        shutil.copystat(path, copy)
+        time_ns = segments.file_stat(path).st_mtime_ns
+        os.utime(copy, ns=(time_ns, time_ns))
     except FileNotFoundError:  # its run was removed meanwhile
         copy.unlink(missing_ok=True)

@@ -309,6 +309,11 @@ class RemoteStore(Store):
         return False
 
     @property
+    def is_outdated(self) -> bool:
+        """False: a service sees to its own index."""
+        return False
+
+    @property
     def index_folder(self) -> None:
         """None: the index is on another machine."""
         return None
@@ -486,6 +491,14 @@ class RemoteStore(Store):
     def remove_all(self, run_ids: Iterable[str]) -> list[RunInfo]:
         """Raise an error: runs are removed where they are, by the command line only."""
         raise _not_here(self.url, "remove")
+
+    def pack(self, limit: int | None = None) -> list[str]:
+        """Raise an error: a service packs its own home."""
+        raise _not_here(self.url, "pack")
+
+    def unpack(self, run_ids: Iterable[str | HasId] | None = None) -> list[str]:
+        """Raise an error: a service unpacks its own home."""
+        raise _not_here(self.url, "unpack")
 
     def backup(self, folder: Any) -> None:
         """Raise an error: a home is copied where it is."""

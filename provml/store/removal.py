@@ -76,7 +76,7 @@ def plan_removal(index: Index, run_ids: Iterable[str]) -> Removal | None:
 
 def _digests_of_others(index: Index, runs: set[str]) -> list[bytes] | None:
     """Return the digests of what all other runs state about nodes that are not their own; None if some are missing."""
-    if index.folder is None or index.is_private:
+    if index.folder is None or index.is_private or index.is_outdated:
         return None
     size = index.checkpoint.statement_bytes
     try:

@@ -31,6 +31,7 @@ from provml.drawing.document import (
     to_markdown,
 )
 from provml.errors import WrongValue, plural
+from provml.journal import segments
 from provml.journal.run_files import journals_of_run
 from provml.mapping.direction import direction_of
 from provml.store.run_facts import MAX_NAMES, ReportStore, RunFacts, join_names
@@ -355,9 +356,9 @@ class _Sections:
         """Return the journals with their digests: who has the files can check that they are the ones reported on."""
         rows = []
         for path in journals_of_run(self.facts.store.home / "runs" / self.info.id):
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            rows.append((path.name, format_size(path.stat().st_size), digest))
+            with segments.open_file(path) as file:
+                digest = hashlib.sha256(file.read()).hexdigest()
+            rows.append((path.name, format_size(segments.file_stat(path).st_size), digest))
         is_open = self.info.status == "RUNNING"
         text = (
             f"All of this comes from these journals of the run{', which are still being written' if is_open else ''}."

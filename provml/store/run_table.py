@@ -17,7 +17,8 @@ from urllib.parse import unquote
 from provml import rdf
 from provml.answers import Answer
 from provml.errors import ColumnNotFound, WrongValue
-from provml.journal.status import STATUSES
+from provml.journal.statuses import STATUSES
+from provml.rdf.namespaces import PROVML
 from provml.store.backend import Backend
 from provml.store.leakage import leaking_trainings, restrict
 from provml.store.run_filter import compile_filter, suggest_columns
@@ -73,6 +74,10 @@ OF_STAGES = """SELECT ?stage ?node ?attribute ?value WHERE {
   ?node prov:wasGeneratedBy ?stage ; a provml:ModelEvaluation ; prov:value ?value ;
         provlake:wasDerivedFromAttribute ?attribute .
 }"""
+OF_ANY = """SELECT ?stage ?node ?attribute ?value WHERE {
+  ?node prov:wasGeneratedBy ?stage ; a provml:ModelEvaluation ; prov:value ?value ;
+        provlake:wasDerivedFromAttribute ?attribute .
+}"""
 EVALUATED = "SELECT ?stage ?training WHERE { ?stage provml:evaluatedTraining ?training }"
 VALIDATED = """SELECT DISTINCT ?stage ?training WHERE {
   ?stage a provml:ValidationExecution .
@@ -85,6 +90,17 @@ VALIDATED_SECTIONS = """SELECT DISTINCT ?stage ?training WHERE {
   ?stage provml:latestEvaluation/prov:wasGeneratedBy/provml:validatedSection/provml:wasSectionOf ?training
 }"""
 """The two parts of VALIDATED, which the engine answers fast for some stages; of a union it does not."""
+TYPES_OF_STAGES = """SELECT ?type ?stage ?run ?started WHERE {
+  ?stage provlake:wasMemberOfWorkflowExecution ?run ; a ?type .
+  FILTER (?type IN (provml:TrainingExecution, provml:ValidationExecution, provml:EvaluationExecution))
+  OPTIONAL { ?stage prov:startedAtTime ?started }
+}"""
+"""STAGES for some runs or stages: the engine starts from those, and not from the types."""
+KINDS = {
+    f"{PROVML}TrainingExecution": "training",
+    f"{PROVML}ValidationExecution": "validation",
+    f"{PROVML}EvaluationExecution": "evaluation",
+}
 
 Row = dict[str, Any]
 
@@ -216,9 +232,10 @@ class _Loader:
         self._add_names(NAMES)
 
     def _add_stages(self, sparql: str) -> None:
-        for kind, stage, run, started in self._select(sparql):
-            self.stages[stage.value] = (kind.value, run.value, started.value if started is not None else "")
-            self.by_run.setdefault(run.value, {}).setdefault(kind.value, []).append(stage.value)
+        for term, stage, run, started in self._select(sparql):
+            kind = KINDS.get(term.value, term.value)
+            self.stages[stage.value] = (kind, run.value, started.value if started is not None else "")
+            self.by_run.setdefault(run.value, {}).setdefault(kind, []).append(stage.value)
 
     def _add_names(self, sparql: str) -> None:
         self.names.update((attribute.value, name.value) for attribute, name in self._select(sparql))
@@ -319,14 +336,15 @@ class _PartLoader(_Loader):
     """A reading of some runs, by queries that name them."""
 
     def _load_stages(self) -> None:
-        self._add_stages(restrict(STAGES, "run", [info.iri for info in self.infos]))
+        self._add_stages(restrict(TYPES_OF_STAGES, "run", [info.iri for info in self.infos]))
         self._trainings = {stage for stage, (kind, _, _) in self.stages.items() if kind == "training"}
         links = (link for sparql in (EVALUATED, BUILT_ON) for link in self._links_of_trainings(sparql))
         others = {stage.value for stage, _ in links} - self.stages.keys()
         if others:  # evaluations of these trainings in other runs
-            self._add_stages(restrict(STAGES, "stage", others))
+            self._add_stages(restrict(TYPES_OF_STAGES, "stage", others))
 
     def _of_stages(self, sparql: str) -> Iterator[tuple[Any, ...]]:
+        sparql = OF_ANY if sparql == OF_STAGES else sparql  # the stages are known, and so are their types
         rows = list(self._select(restrict(sparql, "stage", self.stages)))
         missing = {attribute.value for _, _, attribute, _ in rows} - self.names.keys()
         if missing:

@@ -106,6 +106,11 @@ def make_entry(run: SealedRun, started: float, name: str, folder: FolderState | 
     return SealedEntry(started, name, msgspec.Raw(encode(folder)), msgspec.Raw(encode(run)))
 
 
+def replace_folder(entry: SealedEntry, folder: FolderState | None) -> SealedEntry:
+    """Return the entry of a run whose folder has another state by now."""
+    return msgspec.structs.replace(entry, folder=msgspec.Raw(msgspec.msgpack.encode(folder)))
+
+
 def folder_state(folder: str | Path) -> FolderState | None:
     """Return the present state of a run's folder; None if there is none."""
     try:

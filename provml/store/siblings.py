@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from provml.errors import FileFormatError
-from provml.journal import events
+from provml.journal import events, segments
 from provml.journal.reader import JournalReader, first_events
+from provml.journal.run_files import journals_of_run
 from provml.mapping import Siblings, State
 
 FirstJournal = tuple[Path, list[events.AnyEvent]]
@@ -24,14 +25,14 @@ class FirstJournalCache:
     def find(self, folder: Path) -> FirstJournal | None:
         """Return the main journal of a run's folder that started first; None if there is none."""
         entry = self._cache.get(folder)
-        if folder not in self._cache or (entry is not None and not entry[0].exists()):
+        if folder not in self._cache or (entry is not None and not segments.exists(entry[0])):
             entry = self._cache[folder] = _find_first(folder)
         return entry
 
 
 def _find_first(folder: Path) -> FirstJournal | None:
     candidates = []
-    for path in folder.glob("*.jsonl"):
+    for path in journals_of_run(folder):
         first = read_first_events(path)
         header = first[0] if first else None
         if isinstance(header, events.Header) and header.main and header.version <= events.VERSION:
@@ -78,7 +79,7 @@ class SiblingJournals(Siblings):
         """Return the journal of the process that a writer was forked from; by default the run's first."""
         if first.parent:
             path = self.path.parent / f"{Path(first.parent).name}.jsonl"
-            return path if path.is_file() else None
+            return path if segments.exists(path) else None
         entry = self._first_journals.find(self.path.parent)
         return entry[0] if entry is not None else None
 

@@ -20,14 +20,15 @@ from provml import rdf
 from provml.answers import Answer, RowStream
 from provml.catalog import Catalog, Query, user_folders
 from provml.errors import ArtifactNotFound, FileFormatError, IndexDamaged, WrongValue, plural
+from provml.journal import segments
 from provml.journal.annotations import Annotation, Kind, present_texts
 from provml.journal.capture_errors import add_up
-from provml.journal.run_files import HasId, require_home, resolve_run_id
+from provml.journal.run_files import HasId, require_home, resolve_run_id, run_folders
 from provml.model.thing import Thing
 from provml.model.values import IRI
 from provml.paths import atomic_write, default_home
 from provml.rdf.namespaces import ONTOLOGY
-from provml.store import imports, loaded_graphs, maintenance, query_terms, questions
+from provml.store import background_rebuild, imports, loaded_graphs, maintenance, query_terms, questions
 from provml.store.annotations import add_annotations, own_name
 from provml.store.artifacts import Artifact, ArtifactList, find_artifacts, list_artifacts
 from provml.store.backend import Backend, damage_reason, is_damaged
@@ -83,6 +84,7 @@ class Store:
         """Whether values of questions may be paths of files, whose content is then looked up; not in a service."""
         self._lock = threading.RLock()
         self._index = Index.open(self.home, limits)
+        self._has_warned = False
         self._catalog: Catalog | None = None
         self._streams: weakref.WeakSet[RowStream] = weakref.WeakSet()
 
@@ -106,8 +108,7 @@ class Store:
         return runs_html(runs[:MAX_HTML_RUNS], max(len(runs) - MAX_HTML_RUNS, 0))
 
     def _run_count(self) -> int:
-        folder = self.home / "runs"
-        return sum(path.is_dir() for path in folder.iterdir()) if folder.is_dir() else 0
+        return len(run_folders(self.home).union(segments.manifest(self.home)))
 
     def close(self) -> None:
         """Release the index, so that another process can write it, and end the open streams of this thread."""
@@ -162,6 +163,8 @@ class Store:
             return self._sync_index(on_progress)
 
     def _sync_index(self, on_progress: Callable[[int], None] | None) -> int:
+        if self._index.is_outdated and not self._adopt_rebuilt():
+            return 0
         if self._index.is_stale():  # journals were removed, and so have to be their triples
             for problem in find_resized(self.home, self._index.checkpoint):
                 message = "provml: %s %s. The index is rebuilt from it."
@@ -174,6 +177,29 @@ class Store:
             self._recreate_index()
             events = self._sync(on_progress)
         return events
+
+    @property
+    def is_outdated(self) -> bool:
+        """True if the index is of another version of provml: a new one is being built, and this one answers."""
+        return self._index.is_outdated
+
+    def _adopt_rebuilt(self) -> bool:
+        """Replace an outdated index by the new one if it is complete; start the process that builds it."""
+        index = self._index.adopt()
+        if index is not None:
+            self._index = index
+            return True
+        if not self._has_warned:
+            self._has_warned = True
+            pid = None if self._index.is_private else background_rebuild.start(self.home)
+            message = (
+                "provml: the index of %s is of another version of provml. A new one is built in the background%s; "
+                "until then answers are those of %s."
+            )
+            as_of = datetime.fromtimestamp(self._index.position[1], UTC).strftime("%Y-%m-%d %H:%M UTC")
+            process = f" (process {pid})" if pid is not None else ""
+            logging.getLogger("provml").warning(message, self.home, process, as_of)
+        return False
 
     def _check_open(self) -> None:
         self._index.backend.graph()
@@ -634,6 +660,26 @@ class Store:
             if removal is not None:
                 apply_removal(self._index, removal, run_ids)
             self._index.expect_changes()
+
+    def pack(self, limit: int | None = None) -> list[str]:
+        """Move the journals of runs that have ended into segments, and return the ids of these runs.
+
+        Everything works as before; a home of many runs takes fewer files and less space. `unpack` is the inverse.
+        """
+        self.sync()
+        if self._index.is_private:
+            reason = "another process holds the index, or the folder is not writable"
+            raise FileFormatError(reason, "End that process, then pack.", file=str(self.home / "index"))
+        with self._lock:
+            return self._index.pack(limit)
+
+    def unpack(self, run_ids: Iterable[str | HasId] | None = None) -> list[str]:
+        """Write the journals of packed runs, by default all, back to files, and return the ids of these runs."""
+        self._check_open()
+        ids = segments.manifest(self.home) if run_ids is None else [self.run(run_id).id for run_id in run_ids]
+        unpacked = segments.restore(self.home, list(ids))
+        self._index.expect_changes()
+        return unpacked
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Copy everything but the index to a new folder, which is then a home of its own. Runs may be active."""

@@ -58,7 +58,7 @@ def discover(index: Index) -> tuple[list[tuple[str, Path]], list[str]]:
     New journals are reserved in the checkpoint.
     """
     keys, annotated = [], []
-    for files in run_files.scan_runs(index.home, index.is_sealed):
+    for files in run_files.scan_runs(index.home, index.sealed.entries.keys() - index.checkpoint.unsealed):
         keys += [f"{files.run}/{name}" for name in files.journals]
         if files.is_annotated:
             annotated.append(files.run)

@@ -119,6 +119,17 @@ def test_ad_hoc_queries_run_on_an_engine(stores: dict[tuple[str, str], Store], e
         store.query("SELECT ?x { ?x a }")
 
 
+def test_an_endpoint_without_a_graph_store_is_filled_by_updates(
+    homes: dict[str, Path], running: dict[str, servers.Server]
+):
+    with provml.open(f"sparql+{running['jena'].url}?engine=sparql&graph=http://example.org/updates") as store:
+        assert store.backend.dialect.graph_store is None
+        assert HomeSync(homes["leaks"], store.endpoint).send().runs
+        assert_loaded(store, homes["leaks"])
+        store.remove("base")
+        assert "base" not in [info.id for info in store.runs()]
+
+
 def test_jena_loads_files_with_its_bulk_loader(homes: dict[str, Path], tmp_path: Path):
     _, files = write_bulk_files(homes["leaks"], tmp_path / "bulk", "jena")
     servers.load_with_tdbloader(files, tmp_path / "database")

@@ -9,6 +9,7 @@ from example_runs import leaks
 from example_runs.asking import ExampleGraph
 from example_runs.cases import LEAKS, RUN
 
+import provml
 from catalog.test_questions import compare
 from provml.store.store import Store
 
@@ -66,3 +67,17 @@ def test_runs_that_share_data_make_the_answer_grow_like_the_runs(tmp_path: Path,
     own = [f"{RUN}shared-{number:02}/training" for number in range(12)]
     assert [training for training, evaluates_it in rows if evaluates_it] == own
     assert [training for training, evaluates_it in rows if not evaluates_it] == own[1:] * any_evaluation
+
+
+def test_test_data_that_a_training_used_is_a_leak_wherever_it_is_asked(tmp_path: Path):
+    with provml.record("leaky", model="cnn", run="leak", home=tmp_path) as run:
+        reserved = run.dataset(b"T", name="test.csv", role="test")
+        with run.training(using=reserved) as training:
+            model = training.produced(b"weights")
+        with run.evaluation(of=model, using=reserved) as evaluation:
+            evaluation.measured(accuracy=0.9)
+    with provml.open(tmp_path) as store:
+        leaks = store.ask("leakage").to_dicts()
+        assert [(row["name"], row["path"]) for row in leaks] == [("test.csv", "the same content")]
+        assert [row["leakage"] for row in store.table().to_dicts()] == [True]
+        assert "reserved for the evaluation" in str(store.validate("leak"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -115,6 +116,17 @@ def test_the_report_is_written_as_json(tmp_path: Path):
     assert "not in the source: times" in output
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["totals"]["metric points"] == {"source": 2, "kept": 2, "guessed": 0, "not_representable": 0}
+
+
+def test_the_time_of_an_import_is_no_time_of_the_run(tmp_path: Path):
+    folder = tmp_path / "live" / "plots" / "metrics"
+    folder.mkdir(parents=True)
+    (folder / "loss.tsv").write_text("step\tloss\n0\t2.0\n")
+    os.utime(folder / "loss.tsv", (1_700_000_000, 1_700_000_000))
+    output_of(tmp_path / "home", "import", str(tmp_path / "live"))
+    lines = output_of(tmp_path / "home", "log", "latest").splitlines()
+    [number] = [number for number, line in enumerate(lines) if "imported from live" in line]
+    assert lines[number].split()[0] == lines[0].split()[0]
 
 
 def test_a_source_is_followed_until_it_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

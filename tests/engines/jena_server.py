@@ -1,4 +1,4 @@
-"""Apache Jena behind HTTP, as Fuseki serves it: `/query`, `/update` and `/data` of one dataset.
+"""Apache Jena behind HTTP, as Fuseki serves it: `/query`, `/update` and `/data` of one dataset `/ds`.
 
 Debian has Jena's libraries, but no Fuseki. This program runs them in its own process through JPype:
 
@@ -149,10 +149,10 @@ class Handler(BaseHTTPRequestHandler):
     def route(self, path: str, fields: dict[str, list[str]], body: bytes) -> None:
         """Answer a request by its path."""
         graph = fields.get("graph", [""])[0]
-        if path.endswith(("/query", "/sparql")) and "query" in fields:
+        if path.endswith(("/query", "/sparql", "/ds")) and "query" in fields:
             kind, result = self.jena.query(fields["query"][0], fields.get("default-graph-uri", []))
             self.respond(200, result, kind)
-        elif path.endswith("/update") and "update" in fields:
+        elif path.endswith(("/update", "/ds")) and "update" in fields:
             self.jena.update(fields["update"][0])
             self.respond(204)
         elif path.endswith("/data") and self.command == "POST":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import struct
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -142,7 +144,10 @@ def test_a_cut_database_is_an_error_and_no_home_is_created(tmp_path: Path):
     database = mlflow_database(tmp_path / "mlflow.db", [{"points": [("loss", i, 1.0) for i in range(2000)]}])
     database.write_bytes(database.read_bytes()[:20_000])
     with pytest.raises(FileFormatError, match="cannot be read"):
-        read(database, tmp_path / "home", fmt="mlflow")
+        read(database, tmp_path / "home")
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(FileFormatError, match="has not the columns of CodeCarbon"):
+        read(tmp_path / "other.csv", tmp_path / "home", fmt="codecarbon")
     assert not (tmp_path / "home").exists()
 
 
@@ -171,7 +176,8 @@ def test_a_run_of_wandb_with_a_step_metric_nested_keys_and_long_records(tmp_path
     axis = field(12, field(2, "*") + field(4, "epoch"))
     rows = [wandb_row(10 * e, epoch=e, loss=1.0 / e, net={"grad": float(e)}) for e in (1, 2, 3)]
     config = {"net": {"hidden": [16], "act": "relu"}, "text": "x" * 100_000}
-    records = [wandb_run("r1", config=config), axis, *rows, wandb_exit(1)]
+    summary = field(3, field(1, field(1, "epoch") + field(16, "3")))  # a copy of the axis
+    records = [wandb_run("r1", config=config), axis, *rows, summary, wandb_exit(1)]
     wandb_file(tmp_path / "offline-run-20260101_000000-r1" / "run-r1.wandb", records)
     run = import_one(tmp_path, tmp_path / "home")
     assert run.points == {"loss": [(1, 1.0), (2, 0.5), (3, 1 / 3)], "net.grad": [(1, 1.0), (2, 2.0), (3, 3.0)]}
@@ -242,6 +248,9 @@ def test_runs_of_tensorboard_that_were_resumed_cut_or_logged_without_steps(tmp_p
     cut.write_bytes(cut.read_bytes()[:-3])
     tb_file(logs / "d" / "Loss_a" / "events.out.tfevents.1.host", [tb_scalar("Loss", 5, 1.0)])
     tb_file(logs / "d" / "events.out.tfevents.1.host", [tb_scalar("lr", 5, 0.1)])
+    for curve in ("a", "val"):  # tensorboardX has a folder for the chart
+        tb_file(logs / "f" / "Loss" / curve / "events.out.tfevents.1.host", [tb_scalar("Loss", 5, 1.0)])
+    tb_file(logs / "f" / "events.out.tfevents.1.host", [tb_scalar("lr", 5, 0.1)])
     bomb = struct.pack("<Q", 1 << 60)
     tb_file(logs / "e" / "events.out.tfevents.1.host", [tb_scalar("loss", 1, 1.0)])
     with (logs / "e" / "events.out.tfevents.1.host").open("ab") as file:
@@ -253,6 +262,7 @@ def test_runs_of_tensorboard_that_were_resumed_cut_or_logged_without_steps(tmp_p
     assert runs["b"].points["loss"] == [(None, 3.0), (None, 2.0)]
     assert runs["c"].points["loss"] == [(1, 1.0)]
     assert runs["d"].points == {"lr": [(5, 0.1)], "Loss/a": [(5, 1.0)]}
+    assert runs["f"].points == {"lr": [(5, 0.1)], "Loss/a": [(5, 1.0)], "Loss/val": [(5, 1.0)]}
     assert runs["e"].points["loss"] == [(1, 1.0)]
     damaged = [run.name for run in report.runs if any("cut off" in loss.reason for loss in run.losses.losses)]
     assert damaged == ["c", "e"]
@@ -316,3 +326,37 @@ def test_values_that_mlflow_wrote_twice_count_once(tmp_path: Path):
     assert points[:2] == [(1, 0.5), (2, 0.25)]
     assert len(points) == 3
     assert report.totals.tallies["metric points"].left_out == 2  # the repeated value, and the line that is cut off
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_bytes_never_raise_another_error(seed: int, tmp_path: Path):
+    """Each file is read, or refused with an error of provml; what is written can be read back."""
+    random = Random(seed)
+    records = [wandb_run("r1", config={"a": [1]}), *(wandb_row(step, loss=1.0) for step in range(5)), wandb_exit(0)]
+    events_of_run = [tb_scalar("loss", step, 1.0) for step in range(5)] + [tb_tensor("x", 1, 2.0)]
+    for number in range(15):
+        damaged = [bytearray(record) for record in records]
+        for record in random.sample(damaged, 3):  # with right checksums, so that the messages are parsed
+            record[random.randrange(len(record))] ^= 1 << random.randrange(8)
+        wandb_file(tmp_path / f"{number}" / "run-r1.wandb", [bytes(record) for record in damaged])
+        path = tb_file(tmp_path / f"{number}" / "events.out.tfevents.1.host", events_of_run)
+        data = bytearray(path.read_bytes())
+        for _ in range(3):
+            data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+        path.write_bytes(bytes(data))
+        for file in (tmp_path / f"{number}").iterdir():
+            with contextlib.suppress(FileFormatError):
+                for run in read(file, tmp_path / "home").runs:
+                    load_run(tmp_path / "home", run.id)
+
+
+def test_numbers_beyond_all_ranges_do_no_harm(tmp_path: Path):
+    row = field(2, field(1, field(1, "loss") + field(16, "2")) + field(2, field(1, -1)))
+    late = field(2, b"".join(field(1, field(1, k) + field(16, v)) for k, v in (("loss", "3"), ("_timestamp", "1e300"))))
+    rows = [wandb_row(0, loss=1.0, n=10**400), row, late]
+    wandb_file(tmp_path / "run-r1.wandb", [wandb_run("r1", seconds=1 << 60), *rows, wandb_exit(0)])
+    run = import_one(tmp_path / "run-r1.wandb", tmp_path / "home")
+    assert sorted(value for _, value in run.points["loss"]) == [1.0, 2.0, 3.0]
+    assert run.points["n"][0][1] == math.inf
+    with provml.open(tmp_path / "home") as store:
+        assert store.verify() == []

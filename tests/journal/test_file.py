@@ -129,7 +129,7 @@ def test_a_program_that_follows_a_journal_of_appended_lines_reads_them_all(mode:
         path = tmp_path / "runs" / "r" / "main.jsonl"
         content = follow(path, lambda: process.poll() is not None)
     assert process.returncode == 0
-    if mode == "append":
+    if mode in ("append", "plain"):
         assert content == path.read_bytes()
         assert b"\0" not in content
         assert content.count(b'"e":"batch"') == 400
@@ -152,7 +152,7 @@ def test_rsyslog_forwards_all_lines_of_a_journal_of_appended_lines(tmp_path: Pat
     with subprocess.Popen(["rsyslogd", *settings]) as process:
         time.sleep(2.0)
         command = [sys.executable, "-c", textwrap.dedent(LIVE), str(tmp_path)]
-        subprocess.run(command, env={**os.environ, "PROVML_JOURNAL": "append"}, check=True)
+        subprocess.run(command, env={**os.environ, "PROVML_JOURNAL": "plain"}, check=True)
         lines = (runs / "main.jsonl").read_bytes().splitlines()
         for _ in range(100):  # it follows a file with some delay
             forwarded = [line.strip() for line in out.read_bytes().splitlines()] if out.exists() else []
@@ -173,7 +173,7 @@ def test_an_unknown_mode_is_logged_and_the_default_is_used(
         assert type(journal) is not UnreservedJournalFile
         journal.close()
     (record,) = caplog.records
-    assert record.getMessage().startswith("provml: PROVML_JOURNAL is 'apend'. Use one of map, write, append.")
+    assert record.getMessage().startswith("provml: PROVML_JOURNAL is 'apend'. Use one of map, write, append, plain.")
 
 
 def test_reading_continues_from_an_offset(tmp_path: Path):

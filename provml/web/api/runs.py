@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 from provml import __version__
 from provml.answers import Answer
 from provml.errors import InvalidAnnotation
-from provml.journal.run_files import RUN_ID
+from provml.journal.run_files import RUN_ID, has_run
 from provml.mapping.iris import run_iri
 from provml.store import RunInfo, Store
 from provml.store.run_tables import RunTables
@@ -101,7 +101,7 @@ def routes(service: Service) -> list[BaseRoute]:
 
 def find_run_id(store: Store, name: str) -> str:
     """Return the id of a run; the index is asked only for names that are no ids."""
-    if name != "latest" and RUN_ID.fullmatch(name) and (store.home / "runs" / name).is_dir():
+    if name != "latest" and RUN_ID.fullmatch(name) and has_run(store.home, name):
         return name
     return store.run(name).id
 

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from provml.journal import annotations as annotation_events
-from provml.journal import events, wire
+from provml.journal import events, segments, wire
 from provml.journal.annotations import AnnotationEvent, AnnotationHeader
 from provml.journal.received import NotOwned, ReceivedFile, WrongOffset
 from provml.journal.run_files import RUN_ID
@@ -72,6 +72,8 @@ async def receive_annotations(request: Request) -> Response:
 async def _receive(request: Request, folder: str) -> Response:
     service = service_of(request)
     run, writer = _name(request, "run"), _name(request, "writer")
+    if not folder:  # a run that was packed may go on
+        await run_in_threadpool(segments.restore, service.home, [run])
     file = ReceivedFile(service.home / "runs" / run / folder / f"{writer}.jsonl")
     if request.method == "HEAD":
         return await run_in_threadpool(_describe, file)

@@ -14,6 +14,8 @@ from provml.answers.plot import Columns as CurveColumns
 from provml.answers.plot import Curve, Curves, curves
 from provml.errors import ArtifactNotFound, PlotError, ProvmlError
 from provml.journal.artifacts import ArtifactFiles
+from provml.journal.run_files import journals_of_run
+from provml.journal.segments import file_stat
 from provml.model.values import IRI
 from provml.rdf.namespaces import PREFIXES
 from provml.store import RunInfo
@@ -281,8 +283,8 @@ def _environment(viewer: Viewer, params: QueryParams, info: RunInfo) -> Page:
         "people": [(name, join_names(places)) for name, places in people.items()],
         "seeds": [(name, value) for name, value in tables.select(SEEDS) if str(name).startswith("seed of")],
         "journals": [
-            (path.name, format_size(path.stat().st_size))
-            for path in sorted((viewer.store.home / "runs" / info.id).glob("*.jsonl"))
+            (path.name, format_size(file_stat(path).st_size))
+            for path in journals_of_run(viewer.store.home / "runs" / info.id)
         ],
     }
     return _page(viewer, info, "run_environment.html", "environment", context)

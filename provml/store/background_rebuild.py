@@ -1,0 +1,61 @@
+"""Rebuild a large index in another process, while the old one answers.
+
+    python -m provml.store.background_rebuild HOME
+
+When provml or an ontology changes, the index of each home has to be rebuilt. For a large home this takes minutes. So a
+process of its own builds a new index in `index/next`, and the process that holds the index replaces the old one by it
+at its next sync. Until then the old index answers, without what was recorded since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from provml.store import lock
+from provml.store.index import COMPLETE, NEXT, Index, adopt_rebuilt
+from provml.store.sync import sync
+
+LOCK = "next.lock"
+
+
+def start(home: Path) -> int:
+    """Start the process that rebuilds the index of a home, and return its id. It ends at once if there is another."""
+    command = [sys.executable, "-m", __name__, str(home.resolve())]
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)
+    process.returncode = 0  # it is not waited for: it goes on when this process ends
+    return process.pid
+
+
+def rebuild(home: Path) -> None:
+    """Build the new index, and put it in place unless another process holds the old one."""
+    folder = home / "index"
+    try:
+        release = lock.acquire(folder / LOCK)
+    except OSError:  # another process builds it
+        return
+    try:
+        if not (folder / NEXT / COMPLETE).exists():
+            shutil.rmtree(folder / NEXT, ignore_errors=True)
+            (folder / NEXT).mkdir()
+            index = Index(home, folder / NEXT)._initialize()
+            while sync(index):
+                pass
+            index.close()
+            (folder / NEXT / COMPLETE).touch()
+        with contextlib.suppress(OSError):  # the process that holds the old index does it
+            release_index = lock.acquire(folder / "lock")
+            try:
+                adopt_rebuilt(folder)
+            finally:
+                release_index()
+    finally:
+        release()
+
+
+if __name__ == "__main__":
+    rebuild(Path(sys.argv[1]))
