@@ -195,14 +195,17 @@ class Observer:
         if source is not None and source.is_fresh:
             self._use_pass(source)
         self._pending_losses = [self._copy(tensor) for tensor in _as_list(tensors) if _is_scalar(tensor)]
-        return [(mirror, mirror.state()) for mirror in self._mirrors.values()]
+        mirrors = self._mirrors
+        if len(mirrors) == 1:  # no other optimizer could be meant
+            return [(mirror, []) for mirror in mirrors.values()]
+        return [(mirror, mirror.state()) for mirror in mirrors.values()]
 
     def after_backward(self, states: list[tuple[Mirror, list[Any]]]) -> None:
         """Assign the loss to the optimizers that the backward pass reached."""
         losses, self._pending_losses = self._pending_losses, []
         if not losses:
             return
-        reached = [mirror for mirror, state in states if mirror.is_stepping or mirror.state() != state]
+        reached = [mirror for mirror, state in states if not state or mirror.is_stepping or mirror.state() != state]
         for mirror in reached:
             mirror.add(losses)
         if reached:
