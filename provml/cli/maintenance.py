@@ -146,7 +146,10 @@ def pack(limit: int | None, home: Path | None) -> None:
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
 @home_option
 def unpack(runs: tuple[str, ...], home: Path | None) -> None:
-    """Write the journals of packed runs back to files, by default those of all runs."""
+    """Write the journals of packed runs back to files.
+
+    Without a run, all packed runs are written back.
+    """
     from provml.store import Store
 
     with Store(require_home(home)) as store:

@@ -20,7 +20,7 @@ PROTOCOLS = ("dfanalyzer", "provlake", "mlflow", "openlineage")
 @format_option
 @home_option
 def replay(protocols: tuple[str, ...], fmt: str, home: Path | None) -> None:
-    """Translate again what clients of other systems sent to a service.
+    """Translate again what clients of other systems sent.
 
     A service keeps each request of a DfAnalyzer, ProvLake, MLflow or OpenLineage client in HOME/received before it
     translates it. Replaying gives the same runs and the same graph, however often: after an upgrade that corrects the
