@@ -24,6 +24,7 @@ from provml.exchange.base import ImportOptions, SkippedPart, SourceRun
 from provml.exchange.foreign_run import SourceInfo, run_id
 from provml.exchange.losses import DATASETS, OTHERS, PARAMETERS
 from provml.exchange.source_files import check_depth, parse_json, read_text, sha256_of, sniff
+from provml.rdf.namespaces import PROV
 
 PROV = b"http://www.w3.org/ns/prov"
 RDF_FORMATS = {
@@ -195,7 +196,7 @@ def _attributes(record: Any) -> dict[str, Any]:
     """Return the attributes of a record by their names; several values of a name are a list."""
     values: dict[str, list[Any]] = {}
     for name, value in record.extra_attributes:
-        if name.localpart in ("label", "type") and name.namespace.uri == "http://www.w3.org/ns/prov#":
+        if name.localpart in ("label", "type") and name.namespace.uri == PROV:
             continue
         values.setdefault(name.localpart, []).append(_plain(value))
     return {name: items[0] if len(items) == 1 else items for name, items in values.items()}

@@ -140,6 +140,11 @@ def is_called_from(*modules: str) -> bool:
     return False
 
 
+def is_called_directly_from(package: str) -> bool:
+    """Return whether the caller of the calling function is in a package."""
+    return is_enabled() and str(sys._getframe(2).f_globals.get("__name__")).startswith(package)
+
+
 def is_called_by_script(*packages: str) -> bool:
     """Return whether the innermost caller outside of some packages is a script or module that is not installed."""
     frame: FrameType | None = sys._getframe(2) if is_enabled() else None

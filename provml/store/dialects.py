@@ -15,6 +15,7 @@ from types import MappingProxyType
 import msgspec
 
 from provml.catalog import UNLIMITED, rewrite
+from provml.rdf.namespaces import NODES
 from provml.store.sparql_tokens import END, Token, tokenize
 
 Rewrite = Callable[[str], str]
@@ -143,7 +144,7 @@ def restore_lexical_forms(body: bytes) -> bytes:
 
 # ---- the table
 
-PROVML_GRAPH = "https://w3id.org/provml/graph"
+PROVML_GRAPH = f"{NODES}graph"
 """The graph of the runs on engines without a default graph of its own."""
 
 _NOT_ON_VIRTUOSO = frozenset(

@@ -16,9 +16,12 @@ from provml.capture import _tables
 from provml.capture.autolog._patches import Patches
 from provml.capture.autolog._session import Session
 from provml.recording.data import Data
+from provml.recording.frames import is_called_directly_from
 from provml.recording.stages import Stage
 
 FITS = ("fit", "fit_transform", "fit_predict", "partial_fit")
+CAPTURE = "provml.capture.sklearn"
+"""Package of the explicit capture, whose own calls are not recorded a second time."""
 PREDICTIONS = ("predict", "predict_proba", "decision_function")
 METHODS = (*FITS, *PREDICTIONS, "transform", "score")
 FOLDS = ("cross_validate", "cross_val_score")
@@ -55,8 +58,7 @@ class Recorder:
         def method(self_: Any, *args: Any, **kwargs: Any) -> Any:
             if session.is_busy:
                 return original(self_, *args, **kwargs)
-            caller = sys._getframe(1).f_globals.get("__name__", "")
-            is_explicit = caller.startswith("provml.capture.sklearn")
+            is_explicit = is_called_directly_from(CAPTURE)
             if is_explicit or (name not in PREDICTIONS and is_booster(self_)):
                 return self.call_silently(name, original, self_, args, kwargs, is_explicit=is_explicit)
             return self.call(name, original, self_, args, kwargs)
@@ -274,8 +276,7 @@ def _recorded_folds(session: Session, name: str, original: Callable[..., Any]) -
     """Return a function for folds whose outermost call goes through the capture."""
 
     def folds(estimator: Any, *args: Any, **kwargs: Any) -> Any:
-        caller = sys._getframe(1).f_globals.get("__name__", "")
-        is_explicit = caller.startswith("provml.capture.sklearn")
+        is_explicit = is_called_directly_from(CAPTURE)
         can_record = len(args) <= 2 and (args or "X" in kwargs) and not kwargs.get("return_estimator")
         capture = None
         if not session.is_busy and not is_explicit and can_record:

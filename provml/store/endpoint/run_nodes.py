@@ -16,7 +16,7 @@ import pyoxigraph as ox
 from provml import rdf
 from provml.journal.annotations import Annotation, Kind
 from provml.mapping import iris
-from provml.rdf.namespaces import PROV, PROVLAKE, PROVML, RDFS, RUNS
+from provml.rdf.namespaces import PROV, PROVLAKE, PROVML, RDF_TYPE, RDFS, RUNS
 from provml.store.endpoint.client import Endpoint
 from provml.store.endpoint.progress import ENDPOINT, Names
 from provml.store.links import BUILT_ON, EVALUATED_TRAINING
@@ -104,7 +104,7 @@ def read_annotations(endpoint: Endpoint) -> list[tuple[str, Annotation]]:
         nodes.setdefault(node.value, {}).setdefault(name.value, []).append(rdf.value(value))
     annotations = []
     for node, facts in nodes.items():
-        kind = next((KINDS[str(name)] for name in facts.get(_TYPE, ()) if str(name) in KINDS), None)
+        kind = next((KINDS[str(name)] for name in facts.get(RDF_TYPE, ()) if str(name) in KINDS), None)
         if kind is None:
             continue
         removed = facts.get(f"{PROV}invalidatedAtTime", [None])[0]
@@ -119,9 +119,6 @@ def read_annotations(endpoint: Endpoint) -> list[tuple[str, Annotation]]:
         )
         annotations.append((runs[node], annotation))
     return sorted(annotations, key=lambda item: (item[1].added, item[1].id))
-
-
-_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
 
 def _person(node: object) -> str:
