@@ -26,7 +26,8 @@ from provml.exchange.losses import DATASETS, OTHERS, PARAMETERS
 from provml.exchange.source_files import check_depth, parse_json, read_text, sha256_of, sniff
 from provml.rdf.namespaces import PROV
 
-PROV = b"http://www.w3.org/ns/prov"
+PROV_MARK = PROV.rstrip("#").encode()
+"""What a file that uses PROV contains, whatever its format."""
 RDF_FORMATS = {
     ".ttl": "turtle", ".nt": "nt", ".nq": "nquads", ".trig": "trig", ".rdf": "xml", ".owl": "xml", ".n3": "n3",
 }  # fmt: skip
@@ -61,9 +62,9 @@ def format_of(path: Path) -> str:
         return "jsonld"
     if text.startswith(b"{") and _has_json_keys(path):
         return "json"
-    if text.startswith(b"<") and b"<rdf:RDF" not in start and PROV in start:
+    if text.startswith(b"<") and b"<rdf:RDF" not in start and PROV_MARK in start:
         return "xml"
-    return "rdf" if suffix in RDF_FORMATS and PROV in start else ""
+    return "rdf" if suffix in RDF_FORMATS and PROV_MARK in start else ""
 
 
 def _has_json_keys(path: Path) -> bool:
