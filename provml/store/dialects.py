@@ -58,7 +58,7 @@ class Dialect:
     repair: Callable[[bytes], bytes] | None = None
     """Changes of the JSON of an answer."""
     unanswered: frozenset[str] = frozenset()
-    """Questions that it does not answer, or answers wrongly; a test checks that these are all."""
+    """Questions that it does not answer, or answers wrongly; a test checks that it answers all others."""
     is_tested: bool = False
 
     def rewrite_question(self, sparql: str) -> str:
