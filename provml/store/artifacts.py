@@ -260,9 +260,18 @@ class Reference(NamedTuple):
 
 def references(home: Path) -> Iterator[Reference]:
     """Yield the contents that the journals of a home refer to; raise an error if one of them cannot be read."""
+    _check_folders(home)
     for key in list_journals(home):
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
             yield from _references_of_journal(home / "runs" / key, f"runs/{key}")
+
+
+def _check_folders(home: Path) -> None:
+    """Raise an OSError if the folder of a run cannot be listed: a list of journals leaves such a run out."""
+    runs = home / "runs"
+    for folder in runs.iterdir() if runs.is_dir() else ():
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # removed meanwhile; a file of somebody else
+            next(iter(folder.iterdir()), None)
 
 
 def _references_of_journal(path: Path, key: str) -> Iterator[Reference]:

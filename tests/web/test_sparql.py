@@ -166,10 +166,10 @@ def test_too_many_queries_are_refused_and_told_when_to_come_back(home: Path):
             answer = server.send("GET", f"/sparql?query={quote(CROSS_JOIN)}")
             statuses.append((answer.status, answer.headers.get("retry-after", "")))
 
-        threads = [threading.Thread(target=ask) for _ in range(40)]
+        threads = [threading.Thread(target=ask) for _ in range(136)]
         for thread in threads:
             thread.start()
-        while len(statuses) < 7:  # 40 less the one that runs and the 32 that wait
+        while len(statuses) < 7:  # 136 less the one that runs and the 128 that wait
             time.sleep(0.05)
         assert set(statuses[:7]) == {(503, "2")}
         assert server.send("GET", "/healthz").status == 200

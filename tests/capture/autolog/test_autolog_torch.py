@@ -296,21 +296,26 @@ def test_wrappers_look_like_the_originals(isolated_home: Path):
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.:DeprecationWarning")
+GRAPHS: list[Any] = []
+
+
+def count_graph(graph: Any, inputs: Any) -> Any:
+    """Compile a graph: Lightning, once imported, keeps this function in the module, so it has to be picklable."""
+    GRAPHS.append(graph)
+    return graph.forward
+
+
 def test_models_can_be_saved_copied_scripted_and_compiled(isolated_home: Path):
     class Scripted(torch.nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return torch.nn.functional.cross_entropy(x, y)
 
-    graphs = []
-
-    def backend(graph: Any, inputs: Any) -> Any:
-        graphs.append(graph)
-        return graph.forward
+    GRAPHS.clear()
 
     def train() -> loops.Facts:
         torch._dynamo.reset()
         network = loops.Net()
-        compiled = torch.compile(network, backend=backend)
+        compiled = torch.compile(network, backend=count_graph)
         optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
         for x, y in loops.loaders()[0]:
             optimizer.zero_grad()
@@ -325,7 +330,7 @@ def test_models_can_be_saved_copied_scripted_and_compiled(isolated_home: Path):
         return loops.Facts(networks=[network, *copies])
 
     record(isolated_home / "home", train)
-    assert len(graphs) == 2, "one graph without autolog, and one with it"
+    assert len(GRAPHS) == 2, "one graph without autolog, and one with it"
     assert b"provml" not in (isolated_home / "whole.pt").read_bytes()
 
 
