@@ -295,7 +295,6 @@ def test_wrappers_look_like_the_originals(isolated_home: Path):
     assert not (isolated_home / "home").exists(), "nothing was trained, so there is no run"
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.:DeprecationWarning")
 GRAPHS: list[Any] = []
 
 
@@ -305,6 +304,7 @@ def count_graph(graph: Any, inputs: Any) -> Any:
     return graph.forward
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.:DeprecationWarning")
 def test_models_can_be_saved_copied_scripted_and_compiled(isolated_home: Path):
     class Scripted(torch.nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
