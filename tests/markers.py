@@ -18,10 +18,11 @@ FRAMEWORK = re.compile(
     re.MULTILINE,
 )
 FRAMEWORK_FILES = {"docs", "examples"}  # pages and scripts with code for frameworks
-SLOW = {  # reasoners, second engines, type checkers, linters, builds, W3C suites, huge journals, many indexes
-    "annotations", "artifacts", "bench", "browser", "class_hierarchy", "constraint_shapes", "damaged_index",
-    "datatypes", "determinism", "hostile_journals", "index_comparison", "lint", "loading", "loops", "mlflow", "owl",
-    "published_queries", "shacl_w3c", "site", "static_site", "stream", "types", "typing", "validate", "wheel",
+SLOW = {  # reasoners, second engines, type checkers, builds, W3C suites, huge or stored journals, many runs or indexes
+    "annotations", "artifacts", "bench", "browser", "class_hierarchy", "compare", "constraint_shapes",
+    "damaged_index", "datatypes", "determinism", "hostile_journals", "index_comparison", "lint", "loading", "loops",
+    "mlflow", "owl", "published_queries", "run_table", "shacl_w3c", "site", "static_site", "stored_journals",
+    "stream", "types", "typing", "validate", "wheel", "workflow",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
     "annotation_processes", "artifact_processes", "ask", "autolog_run", "background_sync", "batch_buffer", "browser",
