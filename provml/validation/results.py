@@ -59,12 +59,39 @@ GroupKey: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True)
+class CycleStep:
+    """One step of a cycle: an event that precedes another, and the constraints that say so.
+
+    `before` and `after` describe the events; `nodes` are their terms in Turtle syntax, or those of their entity or
+    activity if they have no identifier. `inferences` are the numbers of those that the events follow from, `rules` the
+    IRIs of all of these.
+    """
+
+    before: str
+    after: str
+    constraints: tuple[int, ...]
+    strict: bool
+    nodes: tuple[str, str] = ("", "")
+    inferences: tuple[int, ...] = ()
+    rules: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        relation = "is strictly before" if self.strict else "is not after"
+        noun = "constraint" if len(self.constraints) == 1 else "constraints"
+        numbers = " and ".join(map(str, self.constraints))
+        return f"{self.before} {relation} {self.after} ({noun} {numbers})"
+
+
+@dataclass(frozen=True)
 class Result:
     """One node that violates one constraint.
 
     `focus` and `shape` are plain IRIs; blank nodes and literals are in N-Triples syntax. `values` are the violating
     values in Turtle syntax, shortened for display. `value` is the complete value of sh:value in N-Triples syntax, or
-    empty if there is none.
+    empty if there is none. `messages` are all messages of the shape, each with its language, if they have any.
+
+    Results of PROV-CONSTRAINTS also have the `bundle` (an IRI, or empty), the `reason`, the IRIs of all `rules` that
+    led to the violation, inferences among them, and the steps of the shortest `cycle` of events.
     """
 
     focus: str
@@ -75,6 +102,11 @@ class Result:
     severity: str
     component: str = ""
     value: str = ""
+    messages: tuple[tuple[str, str], ...] = ()
+    bundle: str = ""
+    reason: str = ""
+    rules: tuple[str, ...] = ()
+    cycle: tuple[CycleStep, ...] = ()
 
     @property
     def problem(self) -> str:
@@ -95,7 +127,7 @@ class ValidationScope:
     """What was validated: the data, its number of triples, the number and kind of rules, and the engine.
 
     `label` names the data, `delegated` are the shapes that were passed to pySHACL, `others` are the scopes of further
-    validations of the same data.
+    validations of the same data. `triples` counts statements if that is the `unit`.
     """
 
     label: str = ""
@@ -105,6 +137,7 @@ class ValidationScope:
     delegated: tuple[str, ...] = ()
     rule_kind: str = "shape"
     others: tuple[ValidationScope, ...] = ()
+    unit: str = "triple"
 
     @property
     def rule_kinds(self) -> list[str]:
@@ -117,7 +150,7 @@ class ValidationScope:
             f"{plural(scope.rule_count, scope.rule_kind)} ({ENGINE_NAMES.get(scope.engine, scope.engine)})"
             for scope in scopes
         ]
-        text = f"{plural(self.triples, 'triple')} against {' and '.join(rules)}"
+        text = f"{plural(self.triples, self.unit)} against {' and '.join(rules)}"
         delegated = sum(len(scope.delegated) for scope in scopes)
         text += f"; {plural(delegated, 'shape')} passed to pySHACL" if delegated else ""
         return f"{self.label}: {text}" if self.label else text
