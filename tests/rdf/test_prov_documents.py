@@ -146,7 +146,7 @@ def test_a_document_is_checked_and_loaded_from_the_command_line_and_in_python(
     with provml.open(tmp_path / "home", create=True) as store:
         assert store.load(documents[fmt]) > 50
         query = f"SELECT ?x {{ GRAPH ?g {{ ?x <{PROV}mentionOf> ?y }} }}"
-        assert [str(row[0]) for row in store.sparql(query)] == [f"{EX}e2"]
+        assert [str(row[0]) for row in store.query(query)] == [f"{EX}e2"]
 
 
 def test_a_placeholder_is_not_an_omitted_part(tmp_path: Path):
