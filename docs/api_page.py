@@ -46,6 +46,7 @@ SECTIONS: dict[str, list[str]] = {
         "provml.catalog.Catalog",
     ],
     "Import": ["provml.exchange.read", "provml.exchange.ImportReport", "provml.exchange.ImportedRun"],
+    "Export": ["provml.store.exporting.Exported"],
     "Validate": ["provml.validation.validate", "provml.Report"],
     "Typed nodes and RDF": [
         "provml.Thing",

@@ -4,7 +4,7 @@ group        the command group: errors become messages and exit codes
 options      options and helpers that commands share
 output       answers in a format, to the terminal or to a file
 
-runs         runs, status, show, export, remove
+runs         runs, status, show, remove
 annotate     tag, note, rename
 artifacts    artifacts, get
 compare      compare
@@ -15,6 +15,7 @@ maintenance  verify, rebuild, gc
 validate     validate
 pictures     plot, lineage, report
 importing    import
+exporting    export
 shipping     ship
 replay       replay
 syncing      sync
@@ -43,6 +44,7 @@ from provml.cli import (
     ask,
     compare,
     demo,
+    exporting,
     importing,
     log,
     maintenance,
@@ -80,6 +82,7 @@ for module in (
     query,
     validate,
     importing,
+    exporting,
     serve,
     shipping,
     replay,

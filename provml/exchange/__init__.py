@@ -11,7 +11,8 @@ points          points of metrics in limited memory
 typed_text      types of values that a tool wrote as text
 source_files    files of a source, read with care
 protobuf        protobuf messages by field number
-prov_export     RDF with PROV-O as PROV-N, PROV-JSON and PROV-XML
+mapping_table   what an export format takes from a run, for its page in the documentation
+prov_export     RDF with PROV-O as PROV-N, PROV-JSON, PROV-XML and PROV-JSONLD
 run_journals    imported runs as journals of a home
 growing_journal the journal of a run that another program records piece by piece
 mlflow, openlineage, provlake   translations that serve both a protocol and files
