@@ -16,6 +16,7 @@ validate     validate
 pictures     plot, lineage, report
 importing    import
 exporting    export
+bundles      bundle, merge
 shipping     ship
 replay       replay
 syncing      sync
@@ -53,6 +54,7 @@ MODULES = {
     "validate": ("validate",),
     "importing": ("import",),
     "exporting": ("export",),
+    "bundles": ("bundle", "merge"),
     "serve": ("serve",),
     "shipping": ("ship",),
     "replay": ("replay",),

@@ -116,17 +116,17 @@ def export(
     if (run is None) != all_runs:
         raise click.UsageError("Pass a run or --all, for example: provml export latest -o run.ttl")
     to_stdout = output is None or str(output) == "-"
-    found = _choose_format(fmt, None if to_stdout else output)
-    found.check_installed()
+    chosen = _choose_format(fmt, None if to_stdout else output)
+    chosen.check_installed()
     if output is None or to_stdout:
-        _print(found, run, options, home)
+        _print(chosen, run, options, home)
         return
-    if found.target != "store":
+    if chosen.target != "store":
         require_parent(output)
-    if found.target == "file" and output.is_dir():
-        raise click.UsageError(f"{output} is a directory. Pass a file for the format {found.name}.")
+    if chosen.target == "file" and output.is_dir():
+        raise click.UsageError(f"{output} is a directory. Pass a file for the format {chosen.name}.")
     with open_store(home) as store:
-        result = store.export_as(run, output, found.name, **options)
+        result = store.export_as(run, output, chosen.name, **options)
     click.echo(result.summary(output), err=True)
     for text in result.losses[:MAX_LOSSES]:
         echo_message(f"not in this format: {text}")

@@ -740,17 +740,17 @@ class Store:
         from provml.store.exporting import Exported, Source, export_runs
 
         is_path = isinstance(file, (str, os.PathLike))
-        found = find_format(fmt) if fmt else format_of_path(file) if is_path else find_format(DEFAULT)  # type: ignore[arg-type]
+        chosen = find_format(fmt) if fmt else format_of_path(file) if is_path else find_format(DEFAULT)  # type: ignore[arg-type]
         run = None if run_id is None else self.run(run_id)
         run_name = None if run is None else run.id
-        if found.writer != RDF_WRITER:
+        if chosen.writer != RDF_WRITER:
             runs = [run] if run is not None else self.runs()
-            return export_runs(Source(self, runs, found, options, run is None), file)
-        found.check_options(options)
+            return export_runs(Source(self, runs, chosen, options, run is None), file)
+        chosen.check_options(options)
         if not isinstance(file, (str, os.PathLike)):
-            return Exported(self._export(run_name, file, found.name))
+            return Exported(self._export(run_name, file, chosen.name))
         with atomic_write(Path(file)) as output:
-            return Exported(self._export(run_name, output, found.name))
+            return Exported(self._export(run_name, output, chosen.name))
 
     def _export(self, run_id: str | None, file: IO[bytes], fmt: str) -> int:
         """Write to a file; a damaged index is healed and exported again, unless a part is written already."""
