@@ -34,7 +34,9 @@ MAX_TITLE = 400
 MAX_POINTS = 1000
 """Points of a curve that a page has; of more, the extremes of each part."""
 MAX_STYLED_SERIES = 12
-STATUS_SIGNS = {"FINISHED": "✓", "FAILED": "✗", "PRUNED": "✂", "RUNNING": "◐", "KILLED": "✗", "LOST": "?"}
+STATUS_SIGNS = {
+    "FINISHED": "✓", "FAILED": "✗", "INTERRUPTED": "■", "PRUNED": "✂", "RUNNING": "◐", "KILLED": "✗", "LOST": "?",
+}  # fmt: skip
 PAGES = (
     ("", "Runs"),
     ("models", "Models"),
