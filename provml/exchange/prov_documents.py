@@ -21,14 +21,16 @@ from provml.exchange.base import ImportOptions, SkippedPart, SourceRun
 from provml.exchange.foreign_run import SourceInfo, run_id
 from provml.exchange.losses import DATASETS, OTHERS, PARAMETERS
 from provml.exchange.source_files import sha256_of, sniff
+from provml.journal.statuses import STATUSES
 from provml.rdf import prov_documents
 from provml.rdf.namespaces import PROV
+from provml.rdf.prov_carrier import CARRIER
 from provml.rdf.prov_documents import PROV_MARK, prov_format
 
 RDF_FORMATS = {
     ".ttl": "turtle", ".nt": "nt", ".nq": "nquads", ".trig": "trig", ".rdf": "xml", ".owl": "xml", ".n3": "n3",
 }  # fmt: skip
-STATUSES = ("FINISHED", "FAILED", "KILLED", "LOST")
+ENDED = tuple(status for status in STATUSES if status != "RUNNING")
 
 
 class ProvDocumentFile:
@@ -73,7 +75,8 @@ def _to_run(document: Any, path: Path, options: ImportOptions) -> GraphRun:
     agents: dict[str, str] = {}
     relations: Counter[str] = Counter()
     for record in flat.unified().get_records():
-        _add_record(run, record, agents, relations)
+        if record.identifier is None or record.identifier.uri != CARRIER:  # see `provml.rdf.prov_carrier`
+            _add_record(run, record, agents, relations)
     for name, count in relations.items():
         count_unused(run.losses, name, count)
     for activity in run.activities.values():
@@ -102,7 +105,7 @@ def _add_activity(run: GraphRun, record: Any) -> None:
     activity.started = _time(start) if start is not None else activity.started
     activity.ended = _time(end) if end is not None else activity.ended
     for name, value in _attributes(record).items():
-        if name.rpartition(".")[2] == "status" and str(value) in STATUSES:
+        if name.rpartition(".")[2] == "status" and str(value) in ENDED:
             activity.status = str(value)
         run.losses.count(PARAMETERS)
         run.losses.preserve(PARAMETERS)
