@@ -224,7 +224,9 @@ def _format_report(report: Report, fmt: str) -> str:
         return report.to_rdf().rstrip("\n")
     if fmt == "html":
         return report.to_html()
-    return f"{report}\nchecked {report.scope}" if report.scope is not None else str(report)
+    if report.scope is None:
+        return str(report)
+    return "\n".join([str(report), f"checked {report.scope}", *report.scope.details()])
 
 
 COMMANDS = (validate,)

@@ -75,7 +75,8 @@ def as_markdown(report: RenderableReport) -> str:
     """Return a report as Markdown: a heading, the scope, and an item per violated constraint."""
     lines = [f"## {report.summary}", ""]
     if report.scope is not None:
-        lines += [f"Checked {report.scope}.", ""]
+        lines += [f"Checked {report.scope}.", "", *(f"- {_escape_markdown(text)}" for text in report.scope.details())]
+        lines += [""] if report.scope.details() else []
     for group in report.groups().values():
         lines.append(f"- **{group.severity}** {group.extent}: {_escape_markdown(group.description)}")
         lines += [f"  - {_code(example)}" for example in group.examples(MAX_EXAMPLES)]

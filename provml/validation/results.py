@@ -13,6 +13,8 @@ from provml.rdf.namespaces import GENERATED_SHAPES, SHAPES, XSD
 
 MAX_EXAMPLES = 3
 """Nodes shown per violated constraint."""
+MAX_NOTES = 5
+"""Lines of notes, and of shapes that were passed to pySHACL, that are shown."""
 MAX_TEXT = 80
 """Characters shown of a literal."""
 SEVERITIES = ("Violation", "Warning", "Info")
@@ -127,7 +129,8 @@ class ValidationScope:
     """What was validated: the data, its number of triples, the number and kind of rules, and the engine.
 
     `label` names the data, `delegated` are the shapes that were passed to pySHACL, `others` are the scopes of further
-    validations of the same data. `triples` counts statements if that is the `unit`.
+    validations of the same data. `triples` counts statements if that is the `unit`. `notes` say
+    what was assumed where the shapes are incomplete.
     """
 
     label: str = ""
@@ -138,11 +141,24 @@ class ValidationScope:
     rule_kind: str = "shape"
     others: tuple[ValidationScope, ...] = ()
     unit: str = "triple"
+    notes: tuple[str, ...] = ()
 
     @property
     def rule_kinds(self) -> list[str]:
         """The kinds of rules in the plural: shapes, constraints, axioms."""
         return list(dict.fromkeys(f"{scope.rule_kind}s" for scope in (self, *self.others)))
+
+    def details(self, max_lines: int = MAX_NOTES) -> list[str]:
+        """Return which shapes were passed to pySHACL and why, and what was assumed, in `max_lines` lines each."""
+        scopes = (self, *self.others)
+        delegated = [f"passed to pySHACL: {text}" for scope in scopes for text in scope.delegated]
+        notes = [f"note: {text}" for scope in scopes for text in scope.notes]
+        lines = []
+        for texts, noun in ((delegated, "shapes passed to pySHACL"), (notes, "notes")):
+            lines += texts[:max_lines]
+            if len(texts) > max_lines:
+                lines.append(f"and {len(texts) - max_lines:,} more {noun}; the JSON report has all")
+        return lines
 
     def __str__(self) -> str:
         scopes = (self, *self.others)

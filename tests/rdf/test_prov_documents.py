@@ -116,7 +116,8 @@ def test_relations_have_their_short_form_and_a_qualified_form_if_they_say_more(d
     quads = graph(documents["provn"])
     short = {
         ("e1", "wasGeneratedBy"): "a1", ("a2", "used"): "e1", ("a2", "wasInformedBy"): "a1",
-        ("e2", "wasDerivedFrom"): "e1", ("e2", "wasRevisionOf"): "e1", ("e1", "wasAttributedTo"): "ag", ("a1", "wasAssociatedWith"): "ag",
+        ("e2", "wasDerivedFrom"): "e1", ("e2", "wasRevisionOf"): "e1", ("e1", "wasAttributedTo"): "ag",
+        ("a1", "wasAssociatedWith"): "ag",
         ("ag", "actedOnBehalfOf"): "boss", ("e2", "wasInfluencedBy"): "boss", ("e2", "specializationOf"): "e1",
         ("e1", "alternateOf"): "e2", ("c", "hadMember"): "e1", ("a2", "wasStartedBy"): "e1",
     }  # fmt: skip

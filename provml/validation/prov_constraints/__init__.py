@@ -7,7 +7,6 @@ records       records of PROV-N, PROV-JSON and PROV-XML as PROV statements
 unification   inferences, key and uniqueness constraints, which unify unknowns
 typing        typing and impossibility constraints
 event_order   the order of events, and cycles in it
-cycles        strongly connected components
 violations    violations for people
 verdict       the result of a check
 """

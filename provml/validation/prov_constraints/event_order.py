@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from provml.errors import NodeNotFound
+from provml.validation.cycles import find_cycles
 from provml.validation.prov_constraints import prov_terms
-from provml.validation.prov_constraints.cycles import find_cycles
 from provml.validation.prov_constraints.prov_terms import END, GENERATION, INVALIDATION, START, USAGE, Kind
 from provml.validation.prov_constraints.rules import rule_iri
 from provml.validation.prov_constraints.statements import NO_VALUE, STATED, Statement

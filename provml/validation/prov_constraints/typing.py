@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import TypeAlias
 
+from provml.validation.cycles import find_cycles
 from provml.validation.prov_constraints import prov_terms
-from provml.validation.prov_constraints.cycles import find_cycles
 from provml.validation.prov_constraints.prov_terms import Kind
 from provml.validation.prov_constraints.rules import PROV_DM
 from provml.validation.prov_constraints.statements import NO_VALUE, STATED, Statement
