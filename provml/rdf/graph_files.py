@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from provml.errors import FileFormatError
 from provml.rdf.parse_file import ParsedFile
+from provml.rdf.prov_carrier import restore
 from provml.rdf.prov_documents import document_quads, prov_format, read_document
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def read_quads(path: Path, **options: Any) -> Iterator[ox.Quad]:
         yield from ParsedFile(path, rdf_format(path), **options)
         return
     try:
-        yield from document_quads(read_document(path, fmt))
+        yield from restore(document_quads(read_document(path, fmt)))
     except ValueError as error:  # a name that is no IRI
         raise FileFormatError(f"it has an invalid name ({error})", "Correct it.", file=str(path)) from error
 
