@@ -147,6 +147,7 @@ THIRD_PARTY = {
     },
     "numpy": {"demo"},
     "owlready2": {"validation"},
+    "owlrl": {"validation"},
     "pandas": {"answers"},
     "polars": {"answers"},
     "prov": {"exchange", "rdf"},

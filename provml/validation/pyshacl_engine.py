@@ -16,7 +16,7 @@ from provml.validation.datatypes import is_well_formed, restore
 from provml.validation.graph import ValidationGraph, load_graph
 from provml.validation.inputs import ValidationInput, load
 from provml.validation.report import Report, sorted_report
-from provml.validation.results import PATH_SUFFIXES, Result, show_term
+from provml.validation.results import PATH_SUFFIXES, Result, show_term, sort_messages
 from provml.validation.shape_files import builtin_shapes
 from provml.validation.shapes_graph import ShapesGraph, triples_of
 
@@ -153,21 +153,24 @@ def _read_result(graph: Any, node: Any, store: ox.Store) -> Result:
 
     focus, path, shape, value = first("focusNode"), first("resultPath"), first("sourceShape"), first("value")
     component = text("sourceConstraintComponent").removesuffix("ConstraintComponent")
-    values = [_to_pyoxigraph(term) for term in graph.objects(node, rdflib.URIRef(SH + "value"))]
+    values = [to_pyoxigraph(term) for term in graph.objects(node, rdflib.URIRef(SH + "value"))]
     is_predicate = isinstance(path, rdflib.URIRef)
+    literals = graph.objects(node, rdflib.URIRef(SH + "resultMessage"))
+    messages = sort_messages((str(literal), getattr(literal, "language", None) or "") for literal in literals)
     if component == "MaxCount" and is_predicate and not isinstance(focus, rdflib.Literal):
         # SHACL reports no value here; show all values, since any of them may be the wrong one
-        matches = store.quads_for_pattern(_to_pyoxigraph(focus), _to_pyoxigraph(path), None, ox.DefaultGraph())
+        matches = store.quads_for_pattern(to_pyoxigraph(focus), to_pyoxigraph(path), None, ox.DefaultGraph())
         values = [restore(quad.object) for quad in matches]
     return Result(
         focus=_node_text(focus),
         path=None if path is None else str(path) if is_predicate else _path_text(graph, path),
         values=tuple(sorted(map(show_term, values))),
-        message=text("resultMessage"),
+        message=messages[0][0] if messages else "",
         shape="" if shape is None else _node_text(shape),
         severity=text("resultSeverity"),
         component=component,
-        value="" if value is None else str(_to_pyoxigraph(value)),
+        value="" if value is None else str(to_pyoxigraph(value)),
+        messages=messages if len(messages) > 1 or (messages and messages[0][1]) else (),
     )
 
 
@@ -190,14 +193,15 @@ def _path_text(graph: Any, node: Any) -> str:
 
 def _node_text(node: Any) -> str:
     """Return an IRI as it is, and any other node in N-Triples syntax."""
-    term = _to_pyoxigraph(node)
+    term = to_pyoxigraph(node)
     return str(node) if str(term).startswith("<") else str(term)
 
 
 # ---- terms
 
 
-def _to_pyoxigraph(node: Any) -> Any:
+def to_pyoxigraph(node: Any) -> Any:
+    """Convert a term of rdflib."""
     import rdflib
 
     if isinstance(node, rdflib.Literal):

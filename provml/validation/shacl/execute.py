@@ -19,7 +19,7 @@ from provml.validation.shacl.expressions import Unsupported
 from provml.validation.shacl.functions import FUNCTIONS
 from provml.validation.shacl.model import Constraint, Shape, Shapes
 from provml.validation.shacl.queries import ConstraintQuery, QueryWriter
-from provml.validation.shacl.result import ShaclResult, result_message
+from provml.validation.shacl.result import ShaclResult, result_messages
 from provml.validation.shacl.rules import rule_query
 from provml.validation.shacl.statistics import GraphStatistics
 
@@ -126,8 +126,8 @@ def _results(query: ConstraintQuery, rows: Any, exempt: set[tuple[Any, ...]]) ->
         if not violated and query.constraint is not None:
             violated = [query.constraint]
         for constraint in violated:
-            message = _message(query.shape, constraint, {"this": focus, "value": value})
-            yield ShaclResult(focus, path, value, constraint, query.shape, message)
+            messages = _messages(query.shape, constraint, {"this": focus, "value": value})
+            yield ShaclResult(focus, path, value, constraint, query.shape, messages)
 
 
 def _key_columns(query: ConstraintQuery) -> list[str]:
@@ -144,8 +144,8 @@ def _custom_results(query: ConstraintQuery, rows: Any) -> Iterator[ShaclResult]:
         bindings = {name: row[name] for name in names if row[name] is not None}
         path = bindings.get("path") or query.shape.path
         value = bindings.get("value") or (focus if query.shape.path is None else None)
-        message = _message(query.shape, query.constraint, {"value": value, **bindings, "this": focus})
-        yield ShaclResult(focus, path, value, query.constraint, query.shape, message)
+        messages = _messages(query.shape, query.constraint, {"value": value, **bindings, "this": focus})
+        yield ShaclResult(focus, path, value, query.constraint, query.shape, messages)
 
 
 def _without_duplicates(rows: Any, names: list[str]) -> Iterator[Any]:
@@ -157,16 +157,16 @@ def _without_duplicates(rows: Any, names: list[str]) -> Iterator[Any]:
             yield row
 
 
-def _message(shape: Shape, constraint: Constraint, terms: Mapping[str, Any]) -> str:
-    """Return the message of a result; only the messages of queries have placeholders."""
+def _messages(shape: Shape, constraint: Constraint, terms: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the messages of a result; only the messages of queries have placeholders."""
     if constraint.query is None:
-        return result_message(shape, constraint, {})
+        return result_messages(shape, constraint, {})
     bound = {name: term for name, term in terms.items() if term is not None}
     bindings = {**constraint.query.bindings, **bound}
     if shape.path is not None:
         bindings.setdefault("path", shape.path.text().strip("<>"))
         bindings.setdefault("PATH", bindings["path"])
-    return result_message(shape, constraint, bindings)
+    return result_messages(shape, constraint, bindings)
 
 
 # ---- shapes for pySHACL
