@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
 import pyoxigraph as ox
@@ -13,6 +13,7 @@ import pyoxigraph as ox
 from provml.rdf.jsonld import to_jsonld
 from provml.rdf.namespaces import PREFIXES
 from provml.store.index import ONTOLOGY_GRAPH
+from provml.store.loaded_literals import as_written
 
 FORMATS = {
     "nt": ox.RdfFormat.N_TRIPLES,
@@ -45,12 +46,13 @@ class Output(io.RawIOBase):
         return len(data)
 
 
-def write(graph: ox.Store, file: Output, fmt: str) -> int:
+def write(graph: ox.Store, file: Output, fmt: str, written: Mapping[ox.Quad, list[ox.Quad]] | None = None) -> int:
     """Write a graph to a binary file and return the number of triples. The ontologies are left out.
 
+    `written` are the quads that were loaded in other words than the store has them.
     RDF/XML cannot hold control characters: each becomes U+FFFD, and a warning is logged. Other formats are exact.
     """
-    quads: Iterable[ox.Quad] = _quads(graph, fmt)
+    quads: Iterable[ox.Quad] = as_written(_quads(graph, fmt), written or {})
     if len(graph) <= MAX_SORTED:
         quads = sorted(quads, key=lambda q: (str(q.graph_name), str(q.subject), str(q.predicate), str(q.object)))
     xml_quads = _XmlQuads(quads) if fmt == "rdf" else None

@@ -764,10 +764,12 @@ class Store:
     def _export(self, run_id: str | None, file: IO[bytes], fmt: str) -> int:
         """Write to a file; a damaged index is healed and exported again, unless a part is written already."""
         from provml.store import export
+        from provml.store.loaded_literals import written_quads
 
         index, output = self._index, export.Output(file)
+        written = {} if run_id is not None else written_quads(self.home)
         try:
-            return export.write(self.graph(run_id), output, fmt)
+            return export.write(self.graph(run_id), output, fmt, written)
         except RuntimeError as error:
             if not is_damaged(error):
                 raise
@@ -775,7 +777,7 @@ class Store:
         self._heal(index, damage)
         if output.has_begun:
             raise IndexDamaged(damage_reason(damage))
-        return export.write(self.graph(run_id), output, fmt)
+        return export.write(self.graph(run_id), output, fmt, written)
 
 
 def _create_home(home: Path) -> None:

@@ -195,8 +195,8 @@ def test_an_invalid_or_missing_data_file_is_named(tmp_path: Path):
     assert caught.value.line == 3
     for name, message in (
         ("none.ttl", "Check the path"),
-        ("data.csv", "unknown RDF file extension"),
-        ("x", "N-Triples as bytes"),
+        ("data.csv", "unknown extension"),
+        ("x", "no file extension"),
     ):
         with pytest.raises(FileFormatError, match=message):
             validate(str(tmp_path / name))
