@@ -217,6 +217,15 @@ def digest_journal(journal: Path, size: int | None = None) -> Mark:
     return Mark(total, digest.hexdigest())
 
 
+def digest_buffer(journal: Path) -> str:
+    """Return the SHA-256 of the batches that a killed process left in its buffer; empty if there is none."""
+    from provml.journal.batch_buffer import buffer_path  # not at the top: imports numbers and arrays
+
+    with contextlib.suppress(OSError):
+        return hashlib.sha256(buffer_path(journal).read_bytes()).hexdigest()
+    return ""
+
+
 def seal_by_reader(journal: Path) -> None:
     """Seal a journal whose process has ended without doing so, and say up to where its recorder vouches for it."""
     mark = read_mark(journal)
@@ -224,6 +233,8 @@ def seal_by_reader(journal: Path) -> None:
     if mark is not None:
         facts["recorder_size"] = mark.size
         facts["agrees"] = digest_journal(journal, mark.size) == mark
+    if buffer := digest_buffer(journal):
+        facts["buffer_sha256"] = buffer
     _append_sealed(journal, digest_journal(journal), by="reader", **facts)
 
 

@@ -8,7 +8,17 @@ from typing import Any
 
 from provml.journal import segments
 from provml.journal.run_files import has_run, list_journals
-from provml.journal.seals import FOLDER, LEDGER, Ledger, LedgerLine, Mark, digest_journal, marked_journals, read_mark
+from provml.journal.seals import (
+    FOLDER,
+    LEDGER,
+    Ledger,
+    LedgerLine,
+    Mark,
+    digest_buffer,
+    digest_journal,
+    marked_journals,
+    read_mark,
+)
 from provml.journal.status import is_being_written
 from provml.store.checkpoint import Problem
 
@@ -87,6 +97,8 @@ def _compare(home: Path, key: str, entry: dict[str, Any]) -> str:
             return f"was cut after it was sealed: it has {size:,} bytes, and had {sealed.size:,}"
         if digest_journal(path, sealed.size) != sealed:
             return "was changed after it was sealed" + (f": it had {sealed.size:,} bytes" if size > sealed.size else "")
+        if digest_buffer(path) != entry.get("buffer_sha256", ""):
+            return "has a buffer of batches that was changed, added or removed after it was sealed"
     except OSError as error:
         return f"cannot be compared with its seal ({error.strerror or error})"
     return f"was lengthened after it was sealed, by {size - sealed.size:,} bytes" if size > sealed.size else ""

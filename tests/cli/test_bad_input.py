@@ -75,7 +75,7 @@ def test_a_journal_of_a_newer_version_is_an_error_that_asks_for_an_upgrade(home:
     verified = invoke(home, "verify")
     assert f"{journal}: journal version 999 is newer" in verified.stdout
     assert "upgrade provml" in verified.stdout
-    assert verified.stderr == "Checked 2 journals: 1 unreadable file\n"
+    assert verified.stderr == "Checked 2 journals: 1 file with a problem\n"
 
 
 def test_runs_and_show_warn_about_journal_lines_that_could_not_be_indexed(home: Path):
