@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @format_option
 @home_option
 def verify(signers: Path | None, sealed: bool, fmt: str, home: Path | None) -> None:
-    """Check journals, seals, artifacts and the index for damage and changes.
+    """Check journals, seals, artifacts and the index.
 
     Each problem is printed as file:line: reason. The exit code is 1 if there is a problem. The index is compared with
     the journals: one that was changed after it was indexed disagrees, and `provml rebuild` makes the index follow it.
