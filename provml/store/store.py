@@ -8,7 +8,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from html import escape
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -106,6 +105,8 @@ class Store:
         return f"<Store {str(self.home)!r} {plural(self._run_count(), 'run')}>"
 
     def _repr_html_(self) -> str:
+        from html import escape  # not at the top: it is slow to load
+
         if not self._index.backend.is_open:
             return f"<p>{escape(repr(self))}</p>"
         runs = self.runs()
@@ -248,9 +249,10 @@ class Store:
         self.sync()
 
     def load(self, path: str | os.PathLike[str], *, graph: str | None = None) -> int:
-        """Add an RDF file and return the number of quads.
+        """Add an RDF file or a PROV document and return the number of quads.
 
-        The suffix gives the format: Turtle, TriG, N-Triples, N-Quads, N3, RDF/XML or JSON-LD.
+        Suffix and content give the format: Turtle, TriG, N-Triples, N-Quads, N3, RDF/XML, JSON-LD, PROV-N, PROV-JSON,
+        PROV-XML or PROV-JSONLD.
         """
         self._check_open()
         count = imports.store_rdf_file(self.home, Path(path), graph)
