@@ -14,6 +14,7 @@ query        query
 maintenance  verify, rebuild, gc
 validate     validate
 pictures     plot, lineage, report
+graphs       load, graphs, unload, update
 importing    import
 shipping     ship
 replay       replay
@@ -43,6 +44,7 @@ from provml.cli import (
     ask,
     compare,
     demo,
+    graphs,
     importing,
     log,
     maintenance,
@@ -79,6 +81,7 @@ for module in (
     ask,
     query,
     validate,
+    graphs,
     importing,
     serve,
     shipping,

@@ -15,7 +15,7 @@ import pyoxigraph as ox
 from provml.errors import FileFormatError
 from provml.rdf.jsonld import to_jsonld
 from provml.rdf.namespaces import PREFIXES
-from provml.store.index import ONTOLOGY_GRAPH
+from provml.store.index import PROVIDED_GRAPHS
 
 FORMATS = {
     "nt": ox.RdfFormat.N_TRIPLES,
@@ -140,5 +140,5 @@ def _quads(graph: ox.Store, fmt: str) -> Iterator[ox.Quad]:
     yield from graph.quads_for_pattern(None, None, None, ox.DefaultGraph())
     if fmt in WITH_NAMED_GRAPHS:
         for name in graph.named_graphs():
-            if name != ONTOLOGY_GRAPH:
+            if name not in PROVIDED_GRAPHS:
                 yield from graph.quads_for_pattern(None, None, None, name)

@@ -19,7 +19,7 @@ import pyoxigraph as ox
 from provml import rdf
 from provml.answers import Answer, RowStream
 from provml.catalog import Catalog, Query, user_folders
-from provml.errors import ArtifactNotFound, FileFormatError, IndexDamaged, WrongValue, plural
+from provml.errors import ArtifactNotFound, FileFormatError, IndexDamaged, ProtectedGraph, plural
 from provml.journal import segments
 from provml.journal.annotations import Annotation, Kind, present_texts
 from provml.journal.capture_errors import add_up
@@ -27,7 +27,7 @@ from provml.journal.run_files import HasId, require_home, resolve_run_id, run_fo
 from provml.model.thing import Thing
 from provml.model.values import IRI
 from provml.paths import atomic_write, default_home
-from provml.rdf.namespaces import ONTOLOGY
+from provml.rdf.namespaces import RUNS
 from provml.store import background_rebuild, imports, loaded_graphs, maintenance, query_terms, questions
 from provml.store.annotations import add_annotations, own_name
 from provml.store.artifacts import Artifact, ArtifactList, find_artifacts, list_artifacts
@@ -36,9 +36,10 @@ from provml.store.background_sync import BackgroundSync
 from provml.store.checkpoint import Problem
 from provml.store.execute import QueryOptions, execute
 from provml.store.healing import healing_stream, heals
-from provml.store.index import DEFAULT_LIMITS, ONTOLOGY_GRAPH, Index, IndexLimits
+from provml.store.index import DEFAULT_LIMITS, PROVIDED_GRAPHS, Index, IndexLimits
 from provml.store.index_comparison import compare_with_journals, find_resized
 from provml.store.lineage_context import lineage_context
+from provml.store.loaded_graphs import LoadedGraph
 from provml.store.run_graph import run_graph
 from provml.store.run_info import RunInfo, runs_html
 from provml.store.run_status import RunJournals, run_status, was_indexed_out_of_order
@@ -237,18 +238,56 @@ class Store:
         """Add things, with the things that they refer to unless `follow` is False."""
         self._check_open()
         ntriples = rdf.ntriples(things, follow=follow)
-        imports.store_file(self.home, lambda part: part.write_bytes(ntriples), "things")
+        content = imports.Origin("things").comment() + ntriples
+        imports.store_file(self.home, lambda part: part.write_bytes(content), "things")
         self.sync()
 
-    def load(self, path: str | os.PathLike[str], *, graph: str | None = None) -> int:
-        """Add an RDF file and return the number of quads.
+    def load(self, path: str | os.PathLike[str], *, graph: str | None = None, replace: bool = False) -> int:
+        """Load an RDF file into the default graph, or into the graph of an IRI, and return the number of quads.
 
-        The suffix gives the format: Turtle, TriG, N-Triples, N-Quads, N3, RDF/XML or JSON-LD.
+        The suffix gives the format: Turtle, TriG, N-Triples, N-Quads, N3, RDF/XML or JSON-LD. A file that was loaded
+        into the same graph before is replaced; `replace` replaces everything that was loaded into that graph.
         """
         self._check_open()
-        count = imports.store_rdf_file(self.home, Path(path), graph)
-        self.sync()
+        source = imports.file_source(Path(path))
+        target = self._own_graph(graph)
+        with self._lock:
+            self.sync()
+            if replace:
+                self._finish(loaded_graphs.replace(self._index, [target], None))
+            count, is_unclear = loaded_graphs.load(self._index, source, graph)
+            self._finish(is_unclear)
         return count
+
+    def unload(self, *names: str) -> list[LoadedGraph]:
+        """Remove loaded graphs by IRI, by the path of the file, or as `default`; return what was removed.
+
+        What runs recorded stays, also if a file states it too.
+        """
+        self._check_open()
+        with self._lock:
+            self.sync()
+            removed, is_unclear = loaded_graphs.remove(self._index, names)
+            self._finish(is_unclear)
+        return removed
+
+    def _finish(self, must_rebuild: bool) -> None:
+        """Bring the index up to date after loaded files were changed."""
+        if must_rebuild:
+            self._recreate_index()
+        self.sync()
+
+    def _own_graph(self, graph: str | None) -> Any:
+        """Return the name of a graph that may be written; raise an error for one of provml."""
+        name = ox.DefaultGraph() if graph is None else ox.NamedNode(IRI(graph))
+        if name in PROVIDED_GRAPHS or (graph or "").startswith(RUNS):
+            raise ProtectedGraph(f"<{graph}> is a graph that provml writes")
+        return name
+
+    def graphs(self) -> list[LoadedGraph]:
+        """List what was loaded: the graphs, with the source and the number of triples of each."""
+        self._check_open()
+        return loaded_graphs.describe(self.home)
 
     def loaded_graphs(self) -> list[str]:
         """Return the IRIs of the named graphs that were loaded."""
@@ -263,14 +302,10 @@ class Store:
         """
         names: list[Any] | None = None
         if graphs is not None:
-            names = [ox.DefaultGraph() if graph is None else ox.NamedNode(IRI(graph)) for graph in graphs]
-            if ONTOLOGY_GRAPH in names:
-                raise WrongValue("Store", "replace_loaded", ONTOLOGY, "a loaded graph", "Choose another graph.")
+            names = [self._own_graph(graph) for graph in graphs]
         with self._lock:
             self.sync()
-            if loaded_graphs.replace(self._index, names, content):
-                self._recreate_index()
-            self.sync()
+            self._finish(loaded_graphs.replace(self._index, names, content))
 
     # ---- queries
 
