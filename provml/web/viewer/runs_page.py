@@ -56,6 +56,7 @@ def runs(viewer: Viewer, params: QueryParams) -> Page:
         "shared": _shared(shown),
         "has_one_name": len({row["name"] for row in shown.rows}) < 2,
         "rows": [_row(row, title, infos.get(row["run"])) for title, row in part],
+        "has_tags": any(info.tags for info in listed),
         "curves": viewer.cached_by_run(listed, lambda new: _sparklines(viewer, new)),
         "progress": _progress(viewer, [info for info in listed if info.status == "RUNNING"], part),
         "total": len(table.rows),
