@@ -15,7 +15,6 @@ from provml.store.update_text import written_graphs
 
 G = "http://example.org/g"
 EX = "PREFIX ex: <http://example.org/> "
-BOTH = {"urn:g", "urn:h"}
 
 
 @pytest.fixture(scope="module")
