@@ -51,7 +51,7 @@ MODULES = {
     "ask": ("ask",),
     "query": ("query",),
     "validate": ("validate",),
-    "graphs": ("load", "graphs", "unload"),
+    "graphs": ("load", "graphs", "unload", "update"),
     "importing": ("import",),
     "serve": ("serve",),
     "shipping": ("ship",),

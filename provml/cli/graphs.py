@@ -67,4 +67,25 @@ def unload(names: tuple[str, ...], everything: bool, home: Path | None) -> None:
     click.echo(f"Removed {plural(sum(item.triples for item in removed), 'triple')} of {plural(len(removed), 'source')}")
 
 
-COMMANDS = (load, graphs, unload)
+@click.command()
+@click.argument("sparql", metavar="'INSERT …'|FILE|-")
+@home_option
+def update(sparql: str, home: Path | None) -> None:
+    """Run a SPARQL update on loaded graphs.
+
+    Pass the update, a file that contains it, or - to read it from standard input. Its patterns see everything, and it
+    can change what was loaded. An update that would remove what a run recorded is refused as a whole.
+
+    \b
+    provml update 'INSERT DATA { GRAPH <http://example.org/g> { <http://example.org/a> rdfs:label "a" } }'
+    provml update 'WITH <http://example.org/g> DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }'
+    """
+    from provml.cli.query import read_query
+
+    text = read_query(sparql)
+    with open_store(home) as store:
+        change = store.update(text)
+    click.echo(f"Added {plural(change.added, 'triple')}, removed {change.removed}")
+
+
+COMMANDS = (load, graphs, unload, update)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -21,6 +21,7 @@ import pyoxigraph as ox
 
 from provml.errors import FileFormatError
 from provml.model.values import IRI
+from provml.rdf import rdflib_bridge
 from provml.rdf.parse_file import LimitedFile, ParsedFile, limits_for, unreadable_line
 from provml.store.backend import Backend
 from provml.store.checkpoint import Problem
@@ -127,6 +128,25 @@ def file_source(file: Path) -> RdfSource:
     return RdfSource(file.resolve().as_uri(), str(file), digest, size, lambda: quads)
 
 
+def source_of(source: str | os.PathLike[str] | rdflib_bridge.Graph) -> RdfSource:
+    """Return a file, or an rdflib graph, as a source."""
+    if rdflib_bridge.is_rdflib_graph(source):
+        return rdflib_source(source)
+    return file_source(Path(cast(str, source)))
+
+
+def rdflib_source(graph: rdflib_bridge.Graph) -> RdfSource:
+    """Return an rdflib graph as a source; its name is its identifier, or without one a digest of its content."""
+    quads = list(rdflib_bridge.from_rdflib(graph))
+    lines = sorted(f"{quad}\n" for quad in quads)
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    name = str(graph.identifier)
+    is_named = ":" in name and not name.startswith("urn:x-rdflib:")
+    return RdfSource(
+        name if is_named else f"rdflib-{digest[:12]}", "an rdflib graph", digest, sum(map(len, lines)), lambda: quads
+    )
+
+
 def store_source(home: Path, source: RdfSource, graph: str | None) -> tuple[Path, int]:
     """Store the quads of a source; return their file and their number."""
     target = ox.NamedNode(IRI(graph)) if graph else ox.DefaultGraph()
@@ -150,11 +170,6 @@ def store_source(home: Path, source: RdfSource, graph: str | None) -> tuple[Path
     except OverflowError as error:
         raise FileFormatError(str(error), "Nothing was added. Split it.", file=source.label) from error
     return path, count
-
-
-def store_rdf_file(home: Path, file: Path, graph: str | None) -> int:
-    """Store the quads of an RDF file, in the format of its suffix; return their number."""
-    return store_source(home, file_source(file), graph)[1]
 
 
 class ImportedFiles:

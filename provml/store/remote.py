@@ -44,6 +44,7 @@ from provml.store.loaded_graphs import DEFAULT, LoadedGraph
 from provml.store.query_process import QueryLimits
 from provml.store.run_info import RunInfo
 from provml.store.store import Store
+from provml.store.updates import GraphChange
 
 if TYPE_CHECKING:
     from provml.model.thing import Thing
@@ -353,14 +354,14 @@ class RemoteStore(Store):
 
         `replace` replaces what was loaded into that graph; a file that was loaded before is not recognised.
         """
-        from provml.store.imports import parse_added, store_rdf_file
+        from provml.store.imports import parse_added, source_of, store_source
 
         if replace:
             with contextlib.suppress(GraphNotFound):
                 self.unload(graph or DEFAULT)
 
         with tempfile.TemporaryDirectory(prefix="provml-") as folder:  # checked and parsed as for a home here
-            count = store_rdf_file(Path(folder), Path(path), graph)
+            _, count = store_source(Path(folder), source_of(path), graph)
             by_graph: dict[ox.NamedNode | None, list[ox.Quad]] = {}
             for file in (Path(folder) / "added").glob("*.nq"):
                 for quad in parse_added(file):
@@ -371,6 +372,14 @@ class RemoteStore(Store):
             assert content is not None
             self._remote.load(content, graph=target)
         return count
+
+    def update(self, sparql: str) -> GraphChange:
+        """Have an update of loaded graphs executed; it needs the token for writing."""
+        before = {item.graph: item.triples for item in self.graphs()}
+        self._remote.update(sparql)
+        after = {item.graph: item.triples for item in self.graphs()}
+        growth = [after.get(graph, 0) - before.get(graph, 0) for graph in before | after]
+        return GraphChange(sum(n for n in growth if n > 0), -sum(n for n in growth if n < 0))
 
     def unload(self, *names: str) -> list[LoadedGraph]:
         """Remove loaded graphs by IRI, or as `default`; return what was removed. It needs the token for writing."""

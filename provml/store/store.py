@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +20,7 @@ import pyoxigraph as ox
 from provml import rdf
 from provml.answers import Answer, RowStream
 from provml.catalog import Catalog, Query, user_folders
-from provml.errors import ArtifactNotFound, FileFormatError, IndexDamaged, ProtectedGraph, plural
+from provml.errors import ArtifactNotFound, FileFormatError, GraphNotFound, IndexDamaged, ProtectedGraph, plural
 from provml.journal import segments
 from provml.journal.annotations import Annotation, Kind, present_texts
 from provml.journal.capture_errors import add_up
@@ -27,8 +28,9 @@ from provml.journal.run_files import HasId, require_home, resolve_run_id, run_fo
 from provml.model.thing import Thing
 from provml.model.values import IRI
 from provml.paths import atomic_write, default_home
+from provml.rdf import rdflib_bridge
 from provml.rdf.namespaces import RUNS
-from provml.store import background_rebuild, imports, loaded_graphs, maintenance, query_terms, questions
+from provml.store import background_rebuild, imports, loaded_graphs, maintenance, query_terms, questions, updates
 from provml.store.annotations import add_annotations, own_name
 from provml.store.artifacts import Artifact, ArtifactList, find_artifacts, list_artifacts
 from provml.store.backend import Backend, damage_reason, is_damaged
@@ -44,6 +46,7 @@ from provml.store.run_graph import run_graph
 from provml.store.run_info import RunInfo, runs_html
 from provml.store.run_status import RunJournals, run_status, was_indexed_out_of_order
 from provml.store.sync import sync
+from provml.store.updates import GraphChange
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -88,6 +91,7 @@ class Store:
         self._has_warned = False
         self._catalog: Catalog | None = None
         self._streams: weakref.WeakSet[RowStream] = weakref.WeakSet()
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -117,6 +121,8 @@ class Store:
             if stream.thread == threading.get_ident():
                 stream.close()
         self._index.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
     @property
     def backend(self) -> Backend:
@@ -242,14 +248,16 @@ class Store:
         imports.store_file(self.home, lambda part: part.write_bytes(content), "things")
         self.sync()
 
-    def load(self, path: str | os.PathLike[str], *, graph: str | None = None, replace: bool = False) -> int:
-        """Load an RDF file into the default graph, or into the graph of an IRI, and return the number of quads.
+    def load(
+        self, path: str | os.PathLike[str] | rdflib_bridge.Graph, *, graph: str | None = None, replace: bool = False
+    ) -> int:
+        """Load an RDF file, or an rdflib graph, into the default graph or that of an IRI; return the number of quads.
 
         The suffix gives the format: Turtle, TriG, N-Triples, N-Quads, N3, RDF/XML or JSON-LD. A file that was loaded
         into the same graph before is replaced; `replace` replaces everything that was loaded into that graph.
         """
         self._check_open()
-        source = imports.file_source(Path(path))
+        source = imports.source_of(path)
         target = self._own_graph(graph)
         with self._lock:
             self.sync()
@@ -293,6 +301,49 @@ class Store:
         """Return the IRIs of the named graphs that were loaded."""
         self._check_open()
         return sorted(name.value for name in loaded_graphs.graph_names(self._index))
+
+    def to_rdflib(self, run_id: str | None = None, *, graph: str | None = None) -> rdflib_bridge.Graph:
+        """Return a run, a loaded graph, or all runs and the loaded triples of the default graph, as an rdflib graph.
+
+        It is a copy in memory. `rdflib_dataset` has all graphs, without a copy.
+        """
+        store = self.graph(run_id)
+        name = ox.DefaultGraph() if graph is None else ox.NamedNode(IRI(graph))
+        if graph is not None and run_id is None and not store.contains_named_graph(ox.NamedNode(graph)):
+            raise GraphNotFound(graph, tuple(self.loaded_graphs()))
+        return rdflib_bridge.to_rdflib(store.quads_for_pattern(None, None, None, name))
+
+    def rdflib_dataset(self) -> rdflib_bridge.Dataset:
+        """Return all graphs as an rdflib dataset that reads the index in place, by oxrdflib. It cannot be changed."""
+        return rdflib_bridge.live_dataset(self.graph())
+
+    @classmethod
+    def from_rdflib(cls, graph: rdflib_bridge.Graph, home: str | os.PathLike[str] | None = None) -> Self:
+        """Return a store with an rdflib graph or dataset loaded: of a home, or of one that lasts until it is closed."""
+        temporary = None if home is not None else tempfile.TemporaryDirectory(prefix="provml-")
+        store = cls(home or (temporary.name if temporary is not None else None), create=True)
+        store._temporary = temporary
+        store.load(graph)
+        return store
+
+    def update(self, sparql: str) -> GraphChange:
+        """Execute a SPARQL update on loaded graphs; return how many triples it added and removed.
+
+        Its patterns see everything. It may add triples to any graph but those of provml, and remove what was loaded; an
+        update that would remove what a run recorded is refused as a whole. LOAD and SERVICE are refused.
+        """
+        self._check_open()
+        with self._lock:
+            self.sync()
+            change, is_unclear = updates.execute(self._index, sparql)
+            self._finish(is_unclear)
+        return change
+
+    def change_loaded(self, folder: Path) -> None:
+        """Do to the loaded graphs what an update, executed elsewhere, has written into a folder."""
+        with self._lock:
+            self.sync()
+            self._finish(loaded_graphs.apply(self._index, folder / updates.REMOVED, folder / updates.ADDED))
 
     def replace_loaded(self, graphs: Iterable[str | None] | None, content: Path | None) -> None:
         """Replace what was loaded into some graphs by the N-Quads of a file, or by nothing.

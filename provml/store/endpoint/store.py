@@ -36,6 +36,7 @@ from provml.store.lineage_context import lineage_context
 from provml.store.loaded_graphs import DEFAULT, LoadedGraph
 from provml.store.run_info import RunInfo, runs_html
 from provml.store.store import MAX_HTML_RUNS, Store
+from provml.store.updates import GraphChange
 
 if TYPE_CHECKING:
     from provml.model.thing import Thing
@@ -132,15 +133,15 @@ class EndpointStore(Store):
         The suffix gives the format, as for a home. Loading a file again changes nothing. `replace` first removes the
         graph, which must be a named one.
         """
-        from provml.store.imports import parse_added, store_rdf_file
+        from provml.store.imports import parse_added, source_of, store_source
 
         if replace:
             self._drop(graph or DEFAULT)
 
-        source = Path(path)
+        source = source_of(path)
         with tempfile.TemporaryDirectory(prefix="provml-") as folder:  # checked and parsed as for a home here
-            count = store_rdf_file(Path(folder), source, graph)
-            scope = hashlib.sha256(source.read_bytes()).hexdigest()
+            _, count = store_source(Path(folder), source, graph)
+            scope = source.sha256
             for file in (Path(folder) / "added").glob("*.nq"):
                 labels: dict[str, str] = {}
                 self._backend.add(name_blank_nodes(_numbered(quad, labels), scope) for quad in parse_added(file))
@@ -151,6 +152,10 @@ class EndpointStore(Store):
         base = Names(self.endpoint.data_graph).base
         rows = self.endpoint.query("SELECT DISTINCT ?g WHERE { GRAPH ?g { ?s ?p ?o } }", graph="")
         return sorted(row[0].value for row in rows if not row[0].value.startswith(base))
+
+    def update(self, sparql: str) -> GraphChange:
+        """Raise an error: the endpoint cannot tell what runs recorded from what was loaded."""
+        raise ProtectedGraph("at a SPARQL endpoint, recorded runs cannot be told from loaded triples")
 
     def unload(self, *names: str) -> list[LoadedGraph]:
         """Remove named graphs by IRI; return what was removed."""
