@@ -24,7 +24,9 @@ from provml.exchange.base import ImportOptions, SkippedPart, SourceRun
 from provml.exchange.foreign_run import SourceInfo, run_id
 from provml.exchange.losses import DATASETS, OTHERS, PARAMETERS
 from provml.exchange.source_files import check_depth, parse_json, read_text, sha256_of, sniff
+from provml.journal.statuses import STATUSES
 from provml.rdf.namespaces import PROV
+from provml.rdf.prov_carrier import CARRIER
 
 PROV_MARK = PROV.rstrip("#").encode()
 """What a file that uses PROV contains, whatever its format."""
@@ -32,7 +34,7 @@ RDF_FORMATS = {
     ".ttl": "turtle", ".nt": "nt", ".nq": "nquads", ".trig": "trig", ".rdf": "xml", ".owl": "xml", ".n3": "n3",
 }  # fmt: skip
 JSON_KEYS = ("entity", "activity", "agent", "used", "wasGeneratedBy", "bundle", "wasDerivedFrom")
-STATUSES = ("FINISHED", "FAILED", "KILLED", "LOST")
+ENDED = tuple(status for status in STATUSES if status != "RUNNING")
 
 
 class ProvDocumentFile:
@@ -111,7 +113,8 @@ def _to_run(document: Any, path: Path, options: ImportOptions) -> GraphRun:
     agents: dict[str, str] = {}
     relations: Counter[str] = Counter()
     for record in flat.unified().get_records():
-        _add_record(run, record, agents, relations)
+        if record.identifier is None or record.identifier.uri != CARRIER:  # see `provml.rdf.prov_carrier`
+            _add_record(run, record, agents, relations)
     for name, count in relations.items():
         count_unused(run.losses, name, count)
     for activity in run.activities.values():
@@ -140,7 +143,7 @@ def _add_activity(run: GraphRun, record: Any) -> None:
     activity.started = _time(start) if start is not None else activity.started
     activity.ended = _time(end) if end is not None else activity.ended
     for name, value in _attributes(record).items():
-        if name.rpartition(".")[2] == "status" and str(value) in STATUSES:
+        if name.rpartition(".")[2] == "status" and str(value) in ENDED:
             activity.status = str(value)
         run.losses.count(PARAMETERS)
         run.losses.preserve(PARAMETERS)
