@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import pyoxigraph as ox
 
-from provml.rdf.jsonld import to_jsonld
+from provml.rdf.jsonld_writer import to_jsonld
 from provml.rdf.namespaces import PREFIXES
 from provml.store.index import PROVIDED_GRAPHS
 
