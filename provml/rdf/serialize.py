@@ -180,7 +180,7 @@ def _used(prefixes: Mapping[str, str], statements: Iterable[pyoxigraph.Triple]) 
 
 def jsonld(things: Thing | Iterable[Thing], *, follow: bool = False) -> str:
     """Return things as JSON-LD with the context of the ontologies of provml."""
-    from provml.rdf.jsonld import to_jsonld
+    from provml.rdf.jsonld_writer import to_jsonld
 
     return to_jsonld(triples(things, follow=follow))
 

@@ -129,11 +129,11 @@ def _find(graphs: list[LoadedGraph], name: str) -> list[LoadedGraph]:
         [item for item in graphs if item.source in (name, path)],
         [item for item in graphs if Path(item.source).name == name],
     )
-    found = next(filter(None, choices), [])
-    if not found:
-        known = dict.fromkeys(item.graph or item.source or DEFAULT for item in graphs)
-        raise GraphNotFound(name, tuple(known))
-    return found
+    matches = next(filter(None, choices), [])
+    if not matches:
+        listed = dict.fromkeys(item.graph or item.source or DEFAULT for item in graphs)
+        raise GraphNotFound(name, tuple(listed))
+    return matches
 
 
 def apply(index: Index, removed: Path, added: Path) -> bool:
@@ -167,9 +167,9 @@ def _split(
         rest = [quad for quad in quads if not is_removed(quad)]
         if len(rest) == len(quads) and not set(graphs).intersection(empty):
             continue
-        kept_graphs = [name for name in empty if name not in graphs]
-        if rest or kept_graphs:
-            data = b"".join(f"# graph {name}\n".encode() for name in kept_graphs)
+        remaining_graphs = [name for name in empty if name not in graphs]
+        if rest or remaining_graphs:
+            data = b"".join(f"# graph {name}\n".encode() for name in remaining_graphs)
             data += ox.serialize(rest, format=ox.RdfFormat.N_QUADS) or b""
             changed = Origin(origin.name, "", origin.graph)  # it is no longer what the source has
             index.checkpoint.imported_files.append(_store(index.home, data, changed, path.name).name)
