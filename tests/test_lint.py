@@ -149,7 +149,7 @@ THIRD_PARTY = {
     "owlready2": {"validation"},
     "pandas": {"answers"},
     "polars": {"answers"},
-    "prov": {"exchange"},
+    "prov": {"exchange", "rdf"},
     "pyhornedowl": {"compiler"},
     "pyoxigraph": {"exchange", "answers", "cli", "compiler", "rdf", "recording", "store", "validation", "web"},
     "pyshacl": {"validation"},

@@ -20,7 +20,7 @@ from provml.errors import plural
 def load(files: tuple[Path, ...], graph: str | None, replace: bool, home: Path | None) -> None:
     """Load RDF files, for queries beside the runs.
 
-    Turtle, TriG, N-Triples, N-Quads, N3, RDF/XML and JSON-LD, by the extension. A file that was loaded before is
+    RDF in any format, and PROV-N, PROV-JSON, PROV-XML and PROV-JSONLD. A file that was loaded before is
     replaced, so loading it again changes nothing. The home is created if it does not exist.
 
     \b

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote
@@ -22,20 +23,11 @@ import pyoxigraph as ox
 from provml.errors import FileFormatError
 from provml.model.values import IRI
 from provml.rdf import rdflib_bridge
-from provml.rdf.parse_file import LimitedFile, ParsedFile, limits_for, unreadable_line
+from provml.rdf.graph_files import check_extension, read_quads
+from provml.rdf.parse_file import LimitedFile, limits_for, unreadable_line
 from provml.store.backend import Backend
 from provml.store.checkpoint import Problem
 
-FORMATS = {
-    ".ttl": ox.RdfFormat.TURTLE,
-    ".trig": ox.RdfFormat.TRIG,
-    ".nt": ox.RdfFormat.N_TRIPLES,
-    ".nq": ox.RdfFormat.N_QUADS,
-    ".n3": ox.RdfFormat.N3,
-    ".rdf": ox.RdfFormat.RDF_XML,
-    ".owl": ox.RdfFormat.RDF_XML,
-    ".jsonld": ox.RdfFormat.JSON_LD,
-}
 QuadTest = Callable[[ox.Quad], bool]
 GRAPH_COMMENT = b"# graph "
 ORIGIN_COMMENT = b"# origin "
@@ -113,19 +105,16 @@ class RdfSource:
 
 
 def file_source(file: Path) -> RdfSource:
-    """Return an RDF file as a source, in the format of its suffix."""
-    fmt = FORMATS.get(file.suffix.lower())
-    if fmt is None:
-        reason = f"unknown extension {file.suffix!r}" if file.suffix else "no file extension"
-        raise FileFormatError(reason, f"Use one of {', '.join(FORMATS)}.", file=str(file))
+    """Return an RDF file or a PROV document as a source."""
+    check_extension(file)
     try:
         with file.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
         size = file.stat().st_size
     except OSError as error:
         raise FileFormatError((error.strerror or str(error)).lower(), "Check the path.", file=str(file)) from error
-    quads = ParsedFile(file, fmt, rename_blank_nodes=True)
-    return RdfSource(file.resolve().as_uri(), str(file), digest, size, lambda: quads)
+    quads = partial(read_quads, file, rename_blank_nodes=True)
+    return RdfSource(file.resolve().as_uri(), str(file), digest, size, quads)
 
 
 def source_of(source: str | os.PathLike[str] | rdflib_bridge.Graph) -> RdfSource:

@@ -252,10 +252,11 @@ class Store:
     def load(
         self, path: str | os.PathLike[str] | rdflib_bridge.Graph, *, graph: str | None = None, replace: bool = False
     ) -> int:
-        """Load an RDF file, or an rdflib graph, into the default graph or that of an IRI; return the number of quads.
+        """Load an RDF file, a PROV document or an rdflib graph into the default graph, or into that of an IRI.
 
-        The suffix gives the format: Turtle, TriG, N-Triples, N-Quads, N3, RDF/XML or JSON-LD. A file that was loaded
-        into the same graph before is replaced; `replace` replaces everything that was loaded into that graph.
+        Suffix and content give the format: Turtle, TriG, N-Triples, N-Quads, N3, RDF/XML, JSON-LD, PROV-N, PROV-JSON,
+        PROV-XML or PROV-JSONLD. A file that was loaded into the same graph before is replaced; `replace` replaces
+        everything that was loaded into that graph. Return the number of quads.
         """
         self._check_open()
         source = imports.source_of(path)
