@@ -15,6 +15,7 @@ maintenance  verify, rebuild, gc
 sealing      seal, evidence
 validate     validate
 pictures     plot, lineage, report
+graphs       load, graphs, unload, update
 importing    import
 exporting    export
 bundles      bundle, merge
@@ -53,6 +54,7 @@ MODULES = {
     "ask": ("ask",),
     "query": ("query",),
     "validate": ("validate",),
+    "graphs": ("load", "graphs", "unload", "update"),
     "importing": ("import",),
     "exporting": ("export",),
     "bundles": ("bundle", "merge"),
