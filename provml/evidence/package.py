@@ -13,10 +13,10 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
-import provml
 from provml.errors import FileFormatError
 from provml.evidence.signing import SIGNATURES
 from provml.journal import segments
@@ -119,7 +119,7 @@ def _manifest(run: str, package: _Package, problems: list[str]) -> dict[str, Any
         "version": VERSION,
         "run": run,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "provml": provml.__version__,
+        "provml": version("provml"),
         "problems": problems,
         "files": package.files,
     }
