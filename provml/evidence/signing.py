@@ -154,12 +154,12 @@ def _verify_ssh(content: bytes, signature: Path, signers: Path, text: str) -> st
         if text.startswith(("ssh-", "ecdsa-", "sk-")):
             allowed = Path(folder) / "allowed_signers"
             allowed.write_text(f"signer {text.strip()}\n", encoding="utf-8")
-        found = subprocess.run(
+        lookup = subprocess.run(
             [program, "-Y", "find-principals", "-f", str(allowed), "-s", str(signature)],
             capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS,
         )  # fmt: skip
-        principal = found.stdout.split("\n")[0].strip()
-        if found.returncode or not principal:
+        principal = lookup.stdout.split("\n")[0].strip()
+        if lookup.returncode or not principal:
             raise _Invalid("no allowed signer has made the signature")
         done = subprocess.run(
             [program, "-Y", "verify", "-f", str(allowed), "-I", principal, "-n", NAMESPACE, "-s", str(signature)],

@@ -113,8 +113,8 @@ def test_tampering_is_named(journal: Path, tamper: Callable[[Path], None], expec
                 journal.touch()
     tamper(journal)
 
-    found = reasons(journal)
-    assert any(f"{journal.parent.name}/{journal.name}" in reason and expected in reason for reason in found), found
+    messages = reasons(journal)
+    assert any(f"{journal.parent.name}/{journal.name}" in reason and expected in reason for reason in messages), messages
 
 
 def test_every_removed_line_is_noticed(journal: Path):
@@ -155,8 +155,8 @@ def test_a_changed_ledger_is_noticed(journal: Path, change: str):
         lines[-1] = lines[-1][:-20]
     ledger.write_bytes(b"".join(lines))
 
-    found = reasons(journal)
-    assert any("seals/ledger.jsonl" in reason for reason in found), found
+    messages = reasons(journal)
+    assert any("seals/ledger.jsonl" in reason for reason in messages), messages
 
 
 def test_removing_the_end_of_the_ledger_leaves_a_run_without_a_seal(journal: Path):
