@@ -114,7 +114,8 @@ def test_tampering_is_named(journal: Path, tamper: Callable[[Path], None], expec
     tamper(journal)
 
     messages = reasons(journal)
-    assert any(f"{journal.parent.name}/{journal.name}" in reason and expected in reason for reason in messages), messages
+    key = f"{journal.parent.name}/{journal.name}"
+    assert any(key in message and expected in message for message in messages), messages
 
 
 def test_every_removed_line_is_noticed(journal: Path):
