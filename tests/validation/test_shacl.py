@@ -85,7 +85,9 @@ def test_the_builtin_shapes_are_all_supported_and_give_the_results_of_pyshacl():
     assert len(ours) > len(BROKEN)
 
     def without_blank_names(report: Report) -> Counter[Result]:
-        return Counter(replace(item, shape="_:") if item.shape.startswith("_:") else item for item in report)
+        # pySHACL drops the language of a message of a query
+        plain = (replace(item, messages=()) for item in report)
+        return Counter(replace(item, shape="_:") if item.shape.startswith("_:") else item for item in plain)
 
     assert without_blank_names(ours) == without_blank_names(theirs)
     assert str(ours).count("\n- ") == str(theirs).count("\n- ")

@@ -60,6 +60,11 @@ class ShaclResult:
     messages: tuple[tuple[str, str], ...]
 
     @property
+    def message(self) -> str:
+        """The message for the reader: without a language, else in English, else in any."""
+        return self.messages[0][0]
+
+    @property
     def component(self) -> str:
         """The IRI of the constraint component."""
         return self.constraint.component
@@ -72,7 +77,7 @@ class ShaclResult:
             focus=_node_text(self.focus),
             path=path[1:-1] if path is not None and path.startswith("<") else path,
             values=tuple(sorted(map(show_term, shown))),
-            message=self.messages[0][0],
+            message=self.message,
             shape=_node_text(self.shape.node),
             severity=self.shape.severity.removeprefix(SH),
             component=self.component.removeprefix(SH).removesuffix("ConstraintComponent"),
