@@ -17,6 +17,7 @@ from provml.drawing.graph import Edge, Graph, Group, Node
 from provml.drawing.records import Item, LineageRecords, RunRecord, Step
 from provml.drawing.text import single_line, wrap
 from provml.errors import WrongValue, plural
+from provml.journal.statuses import UNSUCCESSFUL
 
 DIGEST_DIGITS = 12
 """Digits of a digest that a node shows."""
@@ -249,7 +250,7 @@ def _range(values: list[str]) -> str:
 
 
 def _alert(steps: Sequence[Step]) -> str:
-    failed = [step for step in steps if step.status in ("FAILED", "KILLED", "LOST")]
+    failed = [step for step in steps if step.status in UNSUCCESSFUL]
     running = [step for step in steps if step.status == "RUNNING"]
     if len(steps) > 1:
         words = [f"{len(failed)} failed"] if failed else []

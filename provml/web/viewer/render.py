@@ -38,7 +38,9 @@ MAX_POINTS = 1000
 MAX_STYLED_SERIES = 12
 WIDTH_STEP, MAX_WIDTH_STEPS = 200, 60
 """The least width of a picture, below which it cannot be read, is a class in steps of some pixels."""
-STATUS_SIGNS = {"FINISHED": "✓", "FAILED": "✗", "PRUNED": "✂", "RUNNING": "◐", "KILLED": "✗", "LOST": "?"}
+STATUS_SIGNS = {
+    "FINISHED": "✓", "FAILED": "✗", "INTERRUPTED": "■", "PRUNED": "✂", "RUNNING": "◐", "KILLED": "✗", "LOST": "?",
+}  # fmt: skip
 PAGES = (
     ("", "Runs"),
     ("models", "Models"),

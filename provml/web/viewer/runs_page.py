@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from provml.answers.table import is_numeric
 from provml.errors import ProvmlError
+from provml.journal.statuses import STATUSES
 from provml.store import RunInfo
 from provml.store.lineage_walk import rows_about
 from provml.store.run_table import Row, RunTable
@@ -65,6 +66,7 @@ def runs(viewer: Viewer, params: QueryParams) -> Page:
         "page_count": max(-(-len(rows) // PAGE_ROWS), 1),
         "where": where,
         "status": params.get("status", ""),
+        "statuses": STATUSES,
         "group": group,
         "sort": shown.sort_column,
         "descending": params.get("desc") == "1",
