@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -248,7 +247,8 @@ def json_number(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str)) or value is None else str(value)
 
 
-def batch_loss(count: int) -> Iterable[str]:
-    """Yield what is lost of batches."""
-    if count:
-        yield f"{count:,} values of batches: the format has no place for them"
+def package_version() -> str:
+    """Return the version of provml."""
+    import provml
+
+    return provml.__version__

@@ -18,6 +18,7 @@ from provml.errors import MAX_SUGGESTIONS, FileFormatError, MissingDependency
 Target = Literal["file", "folder", "store"]
 """What an export writes: a file, a new folder, or runs into the store of another tool."""
 RDF_WRITER = "provml.store.export"
+DESCRIPTION = "text that describes the model or the data"
 LICENSE = "licence of the model or the data, such as mit or cc-by-4.0"
 
 
@@ -80,11 +81,11 @@ ALL = (
     _prov("prov-jsonld", "PROV-JSONLD", ".prov.jsonld"),
     ExportFormat(
         "model-card", "model card of Hugging Face", (), "provml.exchange.card_export", "section",
-        options={"license": LICENSE, "description": "text that describes the model or the data"},
+        options={"license": LICENSE, "description": DESCRIPTION},
     ),
     ExportFormat(
         "dataset-card", "dataset card of Hugging Face", (), "provml.exchange.card_export", "section",
-        options={"license": LICENSE, "description": "text that describes the model or the data",
+        options={"license": LICENSE, "description": DESCRIPTION,
                  "dataset": "name or SHA-256 of the data, by default the training data"},
     ),
     ExportFormat(
@@ -115,11 +116,25 @@ ALL = (
         "openlineage", "events of OpenLineage", (".jsonl",), "provml.exchange.openlineage_export", "event", many=True,
         options={"namespace": "namespace of jobs and data (default: provml)"},
     ),
+    ExportFormat(
+        "cyclonedx", "ML-BOM of CycloneDX 1.6", (".cdx.json",), "provml.exchange.cyclonedx_export", "component",
+        options={"license": LICENSE},
+    ),
+    ExportFormat(
+        "spdx", "SPDX 3.0.1 with the AI profile", (".spdx3.json", ".spdx.json"), "provml.exchange.spdx_export",
+        "element", options={"license": LICENSE},
+    ),
+    ExportFormat(
+        "croissant", "data in Croissant with provenance", (".croissant.json",), "provml.exchange.croissant_export",
+        "file", options={"license": LICENSE, "name": "name of the dataset", "url": "URL of the dataset",
+                         "citation": "how to cite the dataset", "description": DESCRIPTION},
+    ),
 )  # fmt: skip
 EXPORT_FORMATS: dict[str, ExportFormat] = {fmt.name: fmt for fmt in ALL}
 ALIASES = {
     "prov-n": "provn", "provjson": "prov-json", "provxml": "prov-xml", "turtle": "ttl", "ntriples": "nt",
     "modelcard": "model-card", "datasetcard": "dataset-card", "excel": "xlsx", "mls": "ml-schema",
+    "cdx": "cyclonedx", "ml-bom": "cyclonedx", "mlbom": "cyclonedx", "spdx3": "spdx",
 }  # fmt: skip
 """Other names of formats."""
 DEFAULT = "ttl"
