@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Any
 
@@ -248,7 +249,8 @@ def json_number(value: Any) -> Any:
 
 
 def package_version() -> str:
-    """Return the version of provml."""
-    import provml
-
-    return provml.__version__
+    """Return the version of provml; 0 if it is not installed."""
+    try:
+        return version("provml")
+    except PackageNotFoundError:
+        return "0"
