@@ -30,6 +30,7 @@ SYSTEM = {  # other processes, signals, sockets, time limits
     "bundles", "child_runs", "large_home",
     "clients", "crash", "demo", "endpoint", "endpoint_sync", "header_timeout", "journals", "live", "log", "maintenance",
     "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store", "replay",
+    "rocrate_export",
     "security", "segments", "serve", "server", "shared_folder", "shipping", "sparql", "status", "store", "terminal",
     "traps",
 }  # fmt: skip

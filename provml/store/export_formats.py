@@ -125,6 +125,12 @@ ALL = (
         "element", options={"license": LICENSE},
     ),
     ExportFormat(
+        "ro-crate", "run crate of RO-Crate", (), "provml.exchange.rocrate_export", "item", target="folder",
+        options={"license": LICENSE, "description": DESCRIPTION,
+                 "profile": "process, workflow or provenance (default: provenance)",
+                 "files": "yes or no: copy data and model files (default: no)"},
+    ),
+    ExportFormat(
         "croissant", "data in Croissant with provenance", (".croissant.json",), "provml.exchange.croissant_export",
         "file", options={"license": LICENSE, "name": "name of the dataset", "url": "URL of the dataset",
                          "citation": "how to cite the dataset", "description": DESCRIPTION},
@@ -134,7 +140,7 @@ EXPORT_FORMATS: dict[str, ExportFormat] = {fmt.name: fmt for fmt in ALL}
 ALIASES = {
     "prov-n": "provn", "provjson": "prov-json", "provxml": "prov-xml", "turtle": "ttl", "ntriples": "nt",
     "modelcard": "model-card", "datasetcard": "dataset-card", "excel": "xlsx", "mls": "ml-schema",
-    "cdx": "cyclonedx", "ml-bom": "cyclonedx", "mlbom": "cyclonedx", "spdx3": "spdx",
+    "cdx": "cyclonedx", "ml-bom": "cyclonedx", "mlbom": "cyclonedx", "spdx3": "spdx", "rocrate": "ro-crate",
 }  # fmt: skip
 """Other names of formats."""
 DEFAULT = "ttl"
