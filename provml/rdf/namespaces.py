@@ -35,6 +35,9 @@ BIOSCHEMAS = "https://bioschemas.org/profiles/"
 ONTOLOGY = "https://w3id.org/provml"
 """IRI of the PROV-ML ontology, and of the named graph that holds the ontologies in a store."""
 
+INFERRED = "https://w3id.org/provml/inferred"
+"""IRI of the named graph that holds what follows from the other graphs of a store."""
+
 NODES = "https://w3id.org/provml/"
 """Start of the IRI of every node that provml mints."""
 

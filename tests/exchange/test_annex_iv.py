@@ -67,7 +67,8 @@ def test_html_and_word_have_the_same_statements(home: Path):
         _, data = draft(home, run, "annex-iv-docx")
         document = docx.Document(io.BytesIO(data))
         gaps = [paragraph.text for paragraph in document.paragraphs if paragraph.text.startswith("GAP: ")]
-        assert [gap.removeprefix("GAP: ") for gap in gaps] == list(result.gaps)
+        expected = ["".join(c for c in gap if c >= " ") for gap in result.gaps]  # XML has no control characters
+        assert [gap.removeprefix("GAP: ") for gap in gaps] == expected
         rows = sum(len(table.rows) - 1 for table in document.tables[1:])
         assert rows == result.count
         assert markdown
