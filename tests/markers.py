@@ -28,7 +28,8 @@ SLOW = {  # reasoners, second engines, type checkers, builds, W3C suites, huge o
 SYSTEM = {  # other processes, signals, sockets, time limits
     "annotation_processes", "artifact_processes", "ask", "autolog_run", "background_sync", "batch_buffer", "browser",
     "bundles", "child_runs", "large_home",
-    "clients", "crash", "demo", "endpoint", "endpoint_sync", "header_timeout", "journals", "live", "log", "maintenance",
+    "clients", "crash", "demo", "endpoint", "endpoint_sync", "freshness", "header_timeout", "journals", "live", "log",
+    "maintenance", "mapping_process",
     "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store", "replay",
     "security", "segments", "serve", "server", "shared_folder", "shipping", "sparql", "status", "store", "terminal",
     "traps",
