@@ -341,8 +341,8 @@ class _RunEvents:
             encoded = encode_parameters({key: infer_value(value)})[0]
             if encoded:
                 yield events.Parameter(TRAINING, encoded)
-        kept = [(key, self.run.first_tags[key]) for key in PARAMETER_TAGS if self.run.first_tags.get(key)]
-        for key, value in [*kept, *self.run.tag_history]:
+        own = [(key, self.run.first_tags[key]) for key in PARAMETER_TAGS if self.run.first_tags.get(key)]
+        for key, value in [*own, *self.run.tag_history]:
             yield events.Parameter(TRAINING, encode_parameters({f"tag.{key}": redact_text(value)})[0])
 
     def _datasets(self) -> Iterator[events.Event]:
