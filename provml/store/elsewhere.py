@@ -69,6 +69,9 @@ class StoreElsewhere(Store):
         self._check_open()
         return 0
 
+    def infer(self) -> None:
+        """Do nothing: where the graph is, inference is done when it is asked, or not at all."""
+
     def _check_open(self) -> None:
         if not self.is_open:
             raise ValueError("This store is closed. Open a new one with provml.open(url).")

@@ -37,9 +37,10 @@ from provml.store.artifacts import Artifact, ArtifactList, list_artifacts
 from provml.store.backend import QueryResult, Readable
 from provml.store.dialects import EMBEDDED
 from provml.store.elsewhere import StoreElsewhere
-from provml.store.index import PROVIDED_GRAPHS
+from provml.store.graph_names import PROVIDED_GRAPHS
 from provml.store.loaded_graphs import DEFAULT, LoadedGraph
 from provml.store.query_process import QueryLimits
+from provml.store.query_view import View
 from provml.store.run_info import RunInfo
 from provml.store.updates import GraphChange
 
@@ -80,9 +81,9 @@ class RemoteBackend:
         with self._lock:
             self._connection.download(path, file)
 
-    def query(self, sparql: str, limits: QueryLimits | None = None) -> QueryResult:
+    def query(self, sparql: str, limits: QueryLimits | None = None, view: View = "") -> QueryResult:
         """Have a query executed by the service. Errors that it reports are raised as provml has them."""
-        body = urlencode({"query": sparql}).encode()
+        body = urlencode({"query": sparql, **({"inference": "true"} if view == "inference" else {})}).encode()
         response = self.request("POST", "/sparql", body, Content_Type=FORM, Accept=ACCEPT)
         try:
             return parse_results(response.body, response.headers.get("Content-Type", ""))
