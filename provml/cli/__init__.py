@@ -12,8 +12,10 @@ log          log
 ask          ask
 query        query
 maintenance  verify, rebuild, gc
+sealing      seal, evidence
 validate     validate
 pictures     plot, lineage, report
+graphs       load, graphs, unload, update
 importing    import
 exporting    export
 bundles      bundle, merge
@@ -52,6 +54,7 @@ MODULES = {
     "ask": ("ask",),
     "query": ("query",),
     "validate": ("validate",),
+    "graphs": ("load", "graphs", "unload", "update"),
     "importing": ("import",),
     "exporting": ("export",),
     "bundles": ("bundle", "merge"),
@@ -60,6 +63,7 @@ MODULES = {
     "replay": ("replay",),
     "syncing": ("sync",),
     "ui": ("ui",),
+    "sealing": ("seal", "evidence"),
     "maintenance": ("verify", "rebuild", "pack", "unpack", "gc"),
     "compile": ("compile", "ontology"),
     "demo": ("demo",),

@@ -10,7 +10,15 @@ from starlette.datastructures import QueryParams
 
 from provml.errors import FileFormatError
 from provml.store import RunInfo, Store
-from provml.web.viewer import compare_page, questions_page, run_page, runs_page, things_page, validation_page
+from provml.web.viewer import (
+    compare_page,
+    dataflow_page,
+    questions_page,
+    run_page,
+    runs_page,
+    things_page,
+    validation_page,
+)
 from provml.web.viewer.links import RUN_TABS, FileLinks
 from provml.web.viewer.render import STATIC_FILES, render, static_file
 from provml.web.viewer.viewer import Page, Viewer
@@ -28,6 +36,10 @@ class SiteViewer(Viewer):
     def runs(self) -> list[RunInfo]:
         """Return the runs of the site."""
         return self.infos
+
+    def latest_ids(self, limit: int) -> list[str]:
+        """Return the ids of the latest runs of the site."""
+        return [info.id for info in self.infos[:limit]]
 
     def shows(self, run_id: str) -> bool:
         """True if a run is a part of the site."""
@@ -83,6 +95,7 @@ def _pages(viewer: SiteViewer, links: FileLinks) -> Iterator[tuple[str, str, Cal
         "": runs_page.runs,
         "models": things_page.models,
         "data": things_page.data,
+        "dataflow": dataflow_page.dataflow,
         "validation": validation_page.validation,
         "questions": questions_page.questions,
     }
