@@ -309,4 +309,4 @@ def show_term(term: object) -> str:
     end = text.rfind('"')
     if text.startswith('"') and end > MAX_TEXT + 1:
         text = f"{text[:MAX_TEXT]}…{text[end:]}"
-    return re.sub(rf"\^\^<{XSD}(\w+)>$", r"^^xsd:\1", text)
+    return re.sub(rf"\^\^<{XSD}(\w+)>$", r"^^xsd:\1", text) if text.endswith(">") and end > 0 else text
