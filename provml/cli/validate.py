@@ -147,14 +147,14 @@ class _Checks:
 
     def of_file(self, path: Path, home: Path | None, progress: ProgressCallback | None) -> Report:
         from provml.paths import default_home
-        from provml.validation import validate
+        from provml.validation.engine import validate_files
         from provml.validation.shape_files import selected_shapes
 
         parts = []
         if self.shacl:
             options = dict(self.options)
             files = selected_shapes(options.pop("shapes"), options.pop("only_shapes"), home or default_home())
-            parts.append(validate(path, only_shapes=files, label=str(path), progress=progress, **options))
+            parts.append(validate_files(path, files, label=str(path), progress=progress, **options))
         return _combine([*parts, *self._other_checks(path, str(path), progress)])
 
     def _other_checks(self, data: Any, name: str, progress: ProgressCallback | None) -> list[Report]:

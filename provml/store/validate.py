@@ -14,7 +14,7 @@ from provml.store.imports import ImportedFiles, parse_added
 from provml.store.run_info import RunInfo
 from provml.validation import Report
 from provml.validation.datatypes import may_have_changed_datatypes, preserve
-from provml.validation.engine import EngineName, validate
+from provml.validation.engine import EngineName, validate_files
 from provml.validation.graph import ValidationGraph, with_inference
 from provml.validation.inference import InferenceName
 from provml.validation.report import ProgressCallback
@@ -54,9 +54,9 @@ class ValidationOptions:
 
     def validate(self, graph: ValidationGraph, *, label: str, progress: ProgressCallback | None) -> Report:
         """Validate a graph against the shape files."""
-        return validate(
+        return validate_files(
             graph,
-            only_shapes=self.files,
+            self.files,
             engine=self.engine,
             inference=self.inference,
             label=label,

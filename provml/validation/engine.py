@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -45,6 +46,19 @@ def validate(
     if engine not in ENGINES:
         raise ValueError(f"Unknown engine {engine!r}. Use one of: {', '.join(ENGINES)}.")
     files = selected_shapes(shapes, only_shapes)
+    return validate_files(data, files, engine=engine, inference=inference, label=label, progress=progress)
+
+
+def validate_files(
+    data: ValidationInput | ValidationGraph,
+    files: Sequence[Path],
+    *,
+    engine: EngineName = "sparql",
+    inference: InferenceName = "types",
+    label: str = "",
+    progress: ProgressCallback | None = None,
+) -> Report:
+    """Validate data against certain shape files."""
     graph = load_graph(data, inference)
     if engine == "pyshacl":
         report = pyshacl_engine.validate(graph, files)
@@ -83,7 +97,7 @@ def _compiled(files: tuple[tuple[Path, int], ...], has_preserved_datatypes: bool
     return compile_shapes([path for path, _ in files], has_preserved_datatypes=has_preserved_datatypes)
 
 
-def _count_shapes(files: list[Path]) -> int:
+def _count_shapes(files: Sequence[Path]) -> int:
     """Count the shapes with targets."""
     import pyoxigraph as ox
 

@@ -81,7 +81,7 @@ def _by_owl_rl(store: ox.Store) -> list[ox.Triple]:
         import rdflib
     except ImportError as error:
         raise MissingDependency("owlrl", "shacl") from error
-    from provml.validation.pyshacl_engine import to_pyoxigraph, to_rdflib
+    from provml.validation.rdflib_terms import to_pyoxigraph, to_rdflib
 
     graph = rdflib.Graph()
     stated = {quad.triple for quad in store.quads_for_pattern(None, None, None, ox.DefaultGraph())}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,6 @@ MAX_LOCATED_BYTES = 20 << 20
 
 def as_sarif(report: RenderableReport) -> str:
     """Return a report as SARIF: a rule per shape and component, and a result per violation, with its line if known."""
-    from provml import __version__
-
     label = report.scope.label if report.scope is not None else ""
     lines = _lines(label)
     rules: dict[str, dict[str, Any]] = {}
@@ -33,7 +32,7 @@ def as_sarif(report: RenderableReport) -> str:
         results.append(_result(result, rule, list(rules).index(rule), label, lines))
     driver = {
         "name": "provml",
-        "version": __version__,
+        "version": version("provml"),
         "informationUri": "https://w3id.org/provml",
         "rules": list(rules.values()),
     }

@@ -60,6 +60,22 @@ def test_shapes_add_and_only_shapes_replace_in_python_and_on_the_command_line(tm
             assert {result["message"] for result in json.loads(output)["results"]} == expected
 
 
+def test_what_pyshacl_validates_has_the_prefixes_of_the_file_and_shapes_without_statements(tmp_path: Path):
+    shapes = """:inc a sh:SPARQLFunction ; sh:parameter [ sh:path :op1 ; sh:datatype xsd:integer ] ;
+        sh:returnType xsd:integer ; sh:select "SELECT ($op1 + 1 AS ?r) {}" .
+        :S a sh:NodeShape ; sh:targetClass :C ; sh:node :Nowhere ; sh:property [ sh:path :q ; sh:node :S ] ;
+            sh:sparql [ sh:select "SELECT $this ?value { $this :p ?value FILTER (:inc(?value) > 5) }" ] ."""
+    files = write(tmp_path, data=":a a :C ; :p 7 ; :q :b . :b :p 1 .", shapes=shapes)
+    folder = tmp_path / "profile"
+    folder.mkdir()
+    files["shapes"].rename(folder / "shapes.ttl")
+    (folder / "classes.ttl").write_text(f"{HEAD} :C rdfs:subClassOf :D .")  # a folder may hold more than shapes
+    result = run(files["data"], "--only-shapes", folder)
+    assert result.exit_code == 1
+    assert "passed to pySHACL: http://example.org/S" in result.output
+    assert "note: The shape <http://example.org/S> refers to <http://example.org/Nowhere>" in result.output
+
+
 # ---- inference
 
 SUBCLASS = """:Dog rdfs:subClassOf :Animal . :rex a :Dog ; :owner :ann .
