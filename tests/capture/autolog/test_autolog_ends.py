@@ -11,7 +11,7 @@ import pytest
 import provml
 from capture.autolog.contracts import autologging
 from capture.contract import Boom, ask
-from provml.recording.run import Run
+from provml.recording.context import CONTEXT
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
 
@@ -19,14 +19,18 @@ from capture.autolog import loops  # noqa: E402  # it needs PyTorch
 
 pytestmark = pytest.mark.xdist_group("torch")
 
-CELLS = (
-    "import torch",
-    "net = loops.Net(); optimizer = torch.optim.SGD(net.parameters(), lr=0.1); loader = loops.loaders()[0]",
-    "for epoch in range(100):\n"
-    "    for x, y in loader:\n"
-    "        optimizer.zero_grad(); torch.nn.functional.cross_entropy(net(x), y).backward(); optimizer.step()\n"
-    "    if epoch == 1: raise KeyboardInterrupt",
-)
+BEGIN = "import torch; net = loops.Net(); optimizer = torch.optim.SGD(net.parameters(), lr=0.1)"
+TRAIN = """
+for epoch in range(100):
+    for x, y in loops.loaders()[0]:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+    if epoch == 1:
+        raise KeyboardInterrupt
+"""
+EPOCHS = "SELECT ?s { ?e a provml:TrainingEpochExecution ; provml:sectionIndex ?i ; provlake:status ?s } ORDER BY ?i"
+TRAININGS = "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s }"
 
 
 def train(place: str) -> None:
@@ -79,12 +83,8 @@ def test_a_training_fails_by_what_left_its_loop(place: str, is_caught: bool, iso
     if is_caught and place in ("validation", "later"):  # nothing tells that the loop over the epochs was left
         training = run = "FINISHED"
     with provml.open(home) as store:
-        epochs = ask(
-            store,
-            "SELECT ?s { ?e a provml:TrainingEpochExecution ; provml:sectionIndex ?i ; provlake:status ?s } ORDER BY ?i",
-        )
-        assert epochs == [("FINISHED",), ("FINISHED",), (epoch,)]
-        assert ask(store, "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s }") == [(training,)]
+        assert ask(store, EPOCHS) == [("FINISHED",), ("FINISHED",), (epoch,)]
+        assert ask(store, TRAININGS) == [(training,)]
         assert store.run("latest").status == run
 
 
@@ -96,14 +96,12 @@ def test_a_cell_that_is_stopped_ends_its_training_at_once(isolated_home: Path):
     shell.user_ns["loops"] = loops
     try:
         with autologging(home=isolated_home / "home", capture_environment=False):
-            for cell in CELLS:
+            for cell in (BEGIN, TRAIN):
                 shell.run_cell(cell)
             with provml.open(isolated_home / "home") as store:
-                assert ask(store, "SELECT ?s { ?t a provml:TrainingExecution ; provlake:status ?s }") == [
-                    ("INTERRUPTED",)
-                ]
+                assert ask(store, TRAININGS) == [("INTERRUPTED",)]
                 assert store.run("latest").status == "INTERRUPTED"
             shell.run_cell("unknown_name")
     finally:
         InteractiveShell.clear_instance()
-    assert not [run for run in provml.recording.context.CONTEXT.active_runs if isinstance(run, Run)]
+    assert not CONTEXT.active_runs

@@ -18,6 +18,7 @@ from provml.capture.torch._optimizers import OptimizerTracker, unwrap_network
 from provml.capture.torch._schedulers import initial_settings
 from provml.journal.events import Batches
 from provml.journal.values import jsonable
+from provml.recording import inherit
 from provml.recording.data import Data
 from provml.recording.frames import LoopPosition
 from provml.recording.safety import never_raise, report_errors
@@ -175,8 +176,8 @@ class Capture(CaptureBase):
             values |= {f"{name}.{key}": value for key, value in initial_settings(scheduler).items()}
         if setup.scaler is not None:
             values |= {"amp.scale": setup.scaler.get_scale(), "amp.growth_factor": setup.scaler.get_growth_factor()}
-        if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
-            values["world_size"] = int(os.environ["WORLD_SIZE"])
+        if (size := inherit.world_size() or 1) > 1:
+            values["world_size"] = size
         return values
 
     def _initial_hyperparameters(self) -> dict[str, Any]:
