@@ -18,7 +18,9 @@ from provml.capture.torch._optimizers import OptimizerTracker, unwrap_network
 from provml.capture.torch._schedulers import initial_settings
 from provml.journal.events import Batches
 from provml.journal.values import jsonable
+from provml.recording import inherit
 from provml.recording.data import Data
+from provml.recording.frames import LoopPosition
 from provml.recording.safety import never_raise, report_errors
 from provml.recording.stages import Epoch, Stage
 
@@ -98,6 +100,8 @@ class Capture(CaptureBase):
         """Rows of the training so far."""
         self.has_changed = False
         self._observed_values: dict[str, Any] = {}
+        self.position = LoopPosition()
+        """Where the steps are made."""
         self.conclude_observation: Callable[[], None] = lambda: None
         """Ends the open row and phase of the observer."""
         self._rows: list[Row] = []
@@ -122,7 +126,7 @@ class Capture(CaptureBase):
         self.setup = setup
         self.timeline = Timeline(self._begin_epoch, self._add_row, self._add_phases)
         self._usual_phases, self._validations, self._stage_by_data, self._phases_of_epoch = None, [], {}, set()
-        self.whole_losses, self.row_total = set(), 0
+        self.whole_losses, self.row_total, self._last_row = set(), 0, None
         self._set_optimizers()
         self._begin_stage(began)
 
@@ -172,8 +176,8 @@ class Capture(CaptureBase):
             values |= {f"{name}.{key}": value for key, value in initial_settings(scheduler).items()}
         if setup.scaler is not None:
             values |= {"amp.scale": setup.scaler.get_scale(), "amp.growth_factor": setup.scaler.get_growth_factor()}
-        if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
-            values["world_size"] = int(os.environ["WORLD_SIZE"])
+        if (size := inherit.world_size() or 1) > 1:
+            values["world_size"] = size
         return values
 
     def _initial_hyperparameters(self) -> dict[str, Any]:
@@ -256,18 +260,32 @@ class Capture(CaptureBase):
     def conclude(self, error: BaseException | None = None) -> None:
         """End the open training: record what is waiting, and its model.
 
-        An error after the last planned epoch is not one of the training.
+        An error after the last planned epoch, or outside of the loop of the training, is not one of the training. An
+        exception that left the loop over the last batches is one, also if the script caught it.
         """
         self.conclude_observation()
         if self.stage is not None:
+            if error is not None and not self.position.is_left_by(error):
+                error = None
+            self._end_timeline()
+            row = self._last_row
+            error = error or (row.source.exit_error if row is not None and row.source is not None else None)
             self._conclude(error)
             planned = self.hyperparameters.recorded_value("epochs")
             is_complete = bool(self.timeline.rule) and isinstance(planned, int) and self.epochs_done >= planned
             self.end_training(error=None if is_complete else error)
 
+    def _on_cell_error(self, error: BaseException) -> None:
+        """End the training if the exception of a notebook's cell left its loop."""
+        if self.stage is not None and self.position.is_left_by(error):
+            self.conclude(error)
+
+    @never_raise
+    def _end_timeline(self) -> None:
+        self.timeline.end()
+
     @never_raise
     def _conclude(self, error: BaseException | None) -> None:
-        self.timeline.end()
         self._flush()
         row = self._last_row
         if error is None or (row is not None and row.source is not None and row.source.is_over):
@@ -333,7 +351,9 @@ class Capture(CaptureBase):
         if self._means:
             epoch.measured(**{name: total / count for name, (total, count) in self._means.items()})
         epoch._ended = min(self.last_activity, before)
-        epoch.done()
+        row = self._last_row
+        is_pass = row is not None and row.source is not None and self.timeline.rule == LOADER
+        epoch.done(error=row.source.exit_error if is_pass else None)  # type: ignore[union-attr]
         self.epoch, self._means = None, {}
         self.epochs_done += 1
         if self._phases_of_epoch or self._usual_phases is None:

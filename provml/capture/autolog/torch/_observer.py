@@ -19,7 +19,7 @@ from provml.capture.autolog.torch._capture import Capture, Setup
 from provml.capture.autolog.torch._losses import Mirror
 from provml.capture.autolog.torch._networks import find_network
 from provml.capture.autolog.torch._timeline import LOADER, Pass, Phase, Row, now
-from provml.recording.frames import CallTracker, is_called_from
+from provml.recording.frames import CallTracker, ForeignLoop, LoopPosition, is_called_from
 
 LIBRARIES = ("torch", "provml", "accelerate", "apex", "deepspeed")
 """Packages whose functions are not the user's."""
@@ -74,6 +74,8 @@ class Observer:
         self._zeroed: weakref.WeakKeyDictionary[Any, list[Mirror]] = weakref.WeakKeyDictionary()
         self._pending_losses: list[Any] = []
         self._is_by_hand = False
+        self._position = LoopPosition(*LIBRARIES)
+        self._noted_pass: Pass | None = None
         self._last_serial = 0
         """The last optimizer that existed when the training began."""
 
@@ -138,7 +140,7 @@ class Observer:
         began = now()
         if self._phase is not None and (self._phase.losses or self._phase.batches):
             self._end_phase(began)
-        self._passes[iterator] = Pass(loader, began)
+        self._passes[iterator] = Pass(loader, began, loop=ForeignLoop(iterator, *LIBRARIES))
 
     def on_batch(self, iterator: Any, asked: float) -> None:
         """Note that a loader gave a batch."""
@@ -147,6 +149,8 @@ class Observer:
             return
         source.batches += 1
         source.is_fresh = True
+        if source.batches == 1 and source.loop is not None:
+            source.loop.note_item()
         self._last_pass = source
         if self._capture is not None and not self.torch.is_grad_enabled():
             self._phase_of(asked, OVER_LOADER, source).batches += 1
@@ -224,6 +228,7 @@ class Observer:
             return False  # it was made before autolog began, and adds up gradients
         called = [module for reference in self._called.values() if (module := reference()) is not None]
         self._thread, self._is_by_hand, self._setup = get_ident(), True, Setup()
+        self._position, self._noted_pass = LoopPosition(*LIBRARIES), None
         if called:
             self._setup.networks = [max(called, key=lambda module: sum(1 for _ in module.parameters()))]
         self._began, first, self._unassigned = now(), self._unassigned, []
@@ -311,6 +316,10 @@ class Observer:
 
     def _note_call(self) -> None:
         """Note which call of the user's function makes the step, as long as that may matter."""
+        source = self._training_pass
+        if source is None or source is not self._noted_pass:
+            self._noted_pass = source
+            self._position.note()
         if self._capture is None or self._capture.timeline.rule != LOADER:
             self._calls.on_action()
 
@@ -347,6 +356,7 @@ class Observer:
             if row.source is not None:
                 setup.loaders = [row.source.loader]
             capture.begin(setup, self._began)
+            capture.position = self._position
             capture.last_activity = row.ended
             capture.steps += 1
         if self._capture is not None:
@@ -394,6 +404,7 @@ class Observer:
             capture.conclude()
         self._end_row()
         self._numbers, self._capture, self._is_by_hand = {id(optimizer): 0}, None, False
+        self._position, self._noted_pass = LoopPosition(*LIBRARIES), None
         source = self._training_pass
         self._began = source.began if source is not None and source.began >= self._previous_end else now()
         self._previous_end, self._setup, self._last_serial = self._began, Setup(), self._optimizer_count
