@@ -21,14 +21,15 @@ FRAMEWORK_FILES = {"docs", "examples"}  # pages and scripts with code for framew
 FRAMEWORK_FOLDERS = {"autolog"}
 SLOW = {  # reasoners, second engines, type checkers, builds, W3C suites, huge or stored journals, many runs or indexes
     "annotations", "artifacts", "bench", "browser", "class_hierarchy", "compare", "constraint_shapes",
-    "damaged_index", "datatypes", "determinism", "hostile_journals", "index_comparison", "lint", "loading", "loops",
-    "markers", "mlflow", "owl", "published_queries", "run_table", "shacl_w3c", "site", "static_site", "stored_journals",
-    "stream", "types", "typing", "validate", "wheel", "workflow",
+    "damaged_index", "datatypes", "determinism", "hostile_journals", "index_comparison", "large_home", "lint",
+    "loading", "loops", "markers", "mlflow", "owl", "published_queries", "run_table", "shacl_w3c", "site",
+    "static_site", "stored_journals", "stream", "types", "typing", "validate", "wheel", "workflow",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
     "annotation_processes", "artifact_processes", "ask", "autolog_run", "background_sync", "batch_buffer", "browser",
-    "child_runs",
-    "clients", "crash", "demo", "endpoint", "endpoint_sync", "header_timeout", "journals", "live", "log", "maintenance",
+    "bundles", "child_runs", "large_home",
+    "clients", "crash", "demo", "endpoint", "endpoint_sync", "freshness", "header_timeout", "journals", "live", "log",
+    "maintenance", "mapping_process",
     "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store", "replay",
     "security", "segments", "serve", "server", "shared_folder", "shipping", "sparql", "status", "store", "terminal",
     "traps",
