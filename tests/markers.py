@@ -1,7 +1,7 @@
 """Set the markers `framework`, `slow` and `system` by test file, so that `make quick` can leave those tests out.
 
-A file that imports a machine-learning framework is found by its source. The other markers go by the name of the file
-(without `test_`), in whatever folder it is.
+A file that imports a machine-learning framework is found by its source, or by its folder where it imports the tests
+of a framework. The other markers go by the name of the file (without `test_`), in whatever folder it is.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ FRAMEWORK = re.compile(
     re.MULTILINE,
 )
 FRAMEWORK_FILES = {"docs", "examples"}  # pages and scripts with code for frameworks
+FRAMEWORK_FOLDERS = {"autolog"}
 SLOW = {  # reasoners, second engines, type checkers, builds, W3C suites, huge or stored journals, many runs or indexes
     "annotations", "artifacts", "bench", "browser", "class_hierarchy", "compare", "constraint_shapes",
-    "damaged_index", "datatypes", "determinism", "hostile_journals", "index_comparison", "lint", "loading", "loops",
-    "mlflow", "owl", "published_queries", "run_table", "shacl_w3c", "site", "static_site", "stored_journals",
-    "stream", "types", "typing", "validate", "wheel", "workflow",
+    "damaged_index", "datatypes", "determinism", "hostile_journals", "index_comparison", "large_home", "lint",
+    "loading", "loops", "markers", "mlflow", "owl", "published_queries", "run_table", "shacl_w3c", "site",
+    "static_site", "stored_journals", "stream", "types", "typing", "validate", "wheel", "workflow",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
     "annotation_processes", "artifact_processes", "ask", "autolog_run", "background_sync", "batch_buffer", "browser",
-    "child_runs",
-    "clients", "crash", "demo", "endpoint", "endpoint_sync", "header_timeout", "journals", "live", "log", "maintenance",
+    "bundles", "child_runs", "large_home",
+    "clients", "crash", "demo", "endpoint", "endpoint_sync", "freshness", "header_timeout", "journals", "live", "log",
+    "maintenance", "mapping_process",
     "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store", "replay",
     "security", "segments", "serve", "server", "shared_folder", "shipping", "sparql", "status", "store", "terminal",
     "traps",
@@ -39,7 +41,8 @@ def markers_of(path: Path) -> tuple[str, ...]:
     """Return the markers of all tests in a file."""
     name = path.stem.removeprefix("test_")
     markers = []
-    if name in FRAMEWORK_FILES or FRAMEWORK.search(path.read_text(encoding="utf-8")):
+    in_framework_folder = path.parent.name in FRAMEWORK_FOLDERS
+    if in_framework_folder or name in FRAMEWORK_FILES or FRAMEWORK.search(path.read_text(encoding="utf-8")):
         markers.append("framework")
     if name in SLOW:
         markers.append("slow")

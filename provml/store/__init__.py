@@ -15,6 +15,7 @@ healing          rebuild a damaged index, and start again
 index_comparison where the index disagrees with the journals
 sync             from the journals to the index: discover, read, map, load
 journal_mapping  new events of one journal as N-Triples
+mapping_process  the mapping of many events in a process of its own
 chunk_stream     N-Triples as a file, mapped while it is loaded
 siblings         the journals of one run
 checkpoint       how far the index has read
@@ -47,6 +48,8 @@ query_guard      what a query may be
 query_process    a query in a process of its own
 query_worker     a process that executes many queries on a copy of the index
 export           a run or all as RDF
+export_formats   the table of all export formats
+exporting        an export to any format: checks, atomic writes, the result
 validate         a run or all against shapes
 maintenance      verify journals, remove runs, copy a home
 gc               remove temporary files of dead processes

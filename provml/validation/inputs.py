@@ -1,4 +1,4 @@
-"""The data to validate, as quads or in a store: things, N-Triples as bytes, an RDF file, or pyoxigraph quads."""
+"""The data to validate, as quads or in a store: things, N-Triples as bytes, an RDF file, or quads of a library."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from provml import rdf
 from provml.errors import FileFormatError, WrongType
 from provml.model.thing import Thing
+from provml.rdf.graph_files import read_quads
 from provml.rdf.parse_file import ParsedFile
+from provml.rdf.rdflib_bridge import from_rdflib, is_rdflib_graph
 
 if TYPE_CHECKING:
     import pyoxigraph
 
 ValidationInput: TypeAlias = "Thing | Iterable[Any] | bytes | str | PathLike[str]"
-"""Things (with all that they refer to), N-Triples as bytes, the path of an RDF file, or pyoxigraph quads."""
+"""Things (with all that they refer to), N-Triples as bytes, the path of an RDF file, quads of pyoxigraph or rdflib."""
 
-EXPECTED = "things, N-Triples as bytes, the path of an RDF file, or a pyoxigraph Store"
+EXPECTED = "things, N-Triples as bytes, the path of an RDF file, a pyoxigraph Store, or an rdflib graph"
 ADVICE = "Pass one of these."
 BYTES = Path("N-Triples")
 """The name of bytes in messages."""
@@ -57,12 +59,7 @@ def quads(data: ValidationInput) -> Iterator[Any]:
         yield from ParsedFile(BYTES, ox.RdfFormat.N_TRIPLES, data=data)
     elif isinstance(data, (str, PathLike)):
         path = Path(data)
-        rdf_format = ox.RdfFormat.from_extension(path.suffix[1:])
-        if rdf_format is None:
-            reason = f"unknown RDF file extension {path.suffix!r}"
-            advice = "Use a file such as data.ttl or data.nt, or pass N-Triples as bytes."
-            raise FileFormatError(reason, advice, file=str(path))
-        yield from ParsedFile(path, rdf_format, base_iri=path.absolute().as_uri())
+        yield from read_quads(path, base_iri=path.absolute().as_uri())
     else:
         for quad in data:
             if not isinstance(quad, (ox.Quad, ox.Triple)):
@@ -74,6 +71,8 @@ def serialize_things(data: ValidationInput) -> Iterable[Any] | bytes | str | Pat
     """Return things as N-Triples, and any other data unchanged."""
     if isinstance(data, (bytes, str, PathLike)):
         return data
+    if is_rdflib_graph(data):
+        return from_rdflib(data)
     if isinstance(data, Thing):
         return rdf.ntriples(data, follow=True)
     if not isinstance(data, Iterable):
