@@ -211,7 +211,7 @@ class LoopPosition:
         frame: FrameType | None = sys._getframe(1) if is_enabled() else None
         while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in self._libraries:
             frame = frame.f_back
-        callers = []
+        callers: list[tuple[int, CodeType, int]] = []
         while frame is not None and len(callers) < MAX_CALLERS:
             callers.append((id(frame), frame.f_code, frame.f_lasti))
             frame = frame.f_back if not frame.f_code.co_name.startswith("<") else None

@@ -378,7 +378,11 @@ class Capture(CaptureBase):
                 self._flushed = row.ended
 
     def _are_in_main_memory(self) -> bool:
-        return all(loss.device.type == "cpu" for losses in self._rows[-1].losses.values() for loss in losses)
+        return all(
+            type(loss) is float or loss.device.type == "cpu"
+            for losses in self._rows[-1].losses.values()
+            for loss in losses
+        )
 
     def _flush(self) -> None:
         """Write the rows as one event. This converts the losses, which waits for the device that computed them."""
@@ -527,8 +531,8 @@ class Capture(CaptureBase):
 
 def to_floats(tensors: list[Any]) -> list[float]:
     """Return tensors of one element as numbers, with one transfer for all of a kind."""
-    if not tensors:
-        return []
+    if all(type(tensor) is float for tensor in tensors):
+        return tensors
     torch = sys.modules["torch"]
     try:
         with torch.no_grad():

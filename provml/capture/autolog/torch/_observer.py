@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import get_ident
 from typing import Any
 
@@ -39,25 +39,33 @@ class Observer:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.torch = sys.modules["torch"]
+        self._tensor_type = self.torch.Tensor
+        self._is_grad_enabled = self.torch.is_grad_enabled
+        self.whole_losses: set[str] = set()
+        """Functions that are known to compute the whole loss of the training."""
         self._optimizer_count = 0
         self._serials: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         """Optimizers by the order of their construction, from 1."""
         self._schedulers: list[weakref.ref[Any]] = []
         self._reset()
+        _observers.add(self)
 
     def _reset(self) -> None:
-        self.pid = os.getpid()
+        self._is_forked = False
         self._thread = 0
         self._capture: Capture | None = None
         self._setup: Setup | None = None
         """The training whose first row is not complete yet."""
         self._began = 0.0
-        self._mirrors: dict[int, Mirror] = {}
+        self.mirrors: dict[int, Mirror] = {}
+        """The losses in the gradients of each optimizer, by its identity."""
         self._numbers: dict[int, int] = {}
         """The number of each optimizer in the training, by its identity."""
         self._ignored: weakref.WeakSet[Any] = weakref.WeakSet()
         self._unassigned: list[Any] = []
         self._passes: weakref.WeakKeyDictionary[Any, Pass] = weakref.WeakKeyDictionary()
+        self._latest: tuple[Callable[[], Any], Pass] | None = None
+        """The iterator that gave the last batch, by a weak reference, and its pass."""
         self._last_pass: Pass | None = None
         self._training_pass: Pass | None = None
         self._row: Row | None = None
@@ -83,15 +91,20 @@ class Observer:
 
     def is_observing(self) -> bool:
         """Return whether this thread of this process is observed."""
-        if self.pid != os.getpid():
-            self._reset()
-            if "torch.utils.data._utils.worker" in sys.modules and self.torch.utils.data.get_worker_info() is not None:
-                self.pid = os.getpid()
-                self._thread = -1  # a worker of a loader trains nothing
         session = self.session
         if session._owners or not session.is_active:
             return False
+        if self._is_forked:
+            self._is_forked = False
+            is_worker = "torch.utils.data._utils.worker" in sys.modules
+            if is_worker and self.torch.utils.data.get_worker_info() is not None:
+                self._thread = -1  # a worker of a loader trains nothing
         return not self._thread or self._thread == get_ident()
+
+    def after_fork(self) -> None:
+        """Begin anew in a forked child, which knows later whether it is a worker of a loader."""
+        self._reset()
+        self._is_forked = True
 
     @property
     def needs_calls(self) -> bool:
@@ -111,7 +124,7 @@ class Observer:
 
     def _add_mirror(self, optimizer: Any) -> None:
         """Follow the gradients of an optimizer as long as it lives."""
-        mirrors, identity = self._mirrors, id(optimizer)
+        mirrors, identity = self.mirrors, id(optimizer)
         mirrors[identity] = Mirror(optimizer, lambda: mirrors.pop(identity, None))
         self._zeroed = weakref.WeakKeyDictionary()
 
@@ -144,15 +157,21 @@ class Observer:
 
     def on_batch(self, iterator: Any, asked: float) -> None:
         """Note that a loader gave a batch."""
-        source = self._passes.get(iterator)
-        if source is None:
-            return
+        latest = self._latest
+        if latest is not None and latest[0]() is iterator:
+            source = latest[1]
+        else:
+            found = self._passes.get(iterator)
+            if found is None:
+                return
+            source = found
+            self._latest = weakref.ref(iterator), source
         source.batches += 1
         source.is_fresh = True
         if source.batches == 1 and source.loop is not None:
             source.loop.note_item()
         self._last_pass = source
-        if self._capture is not None and not self.torch.is_grad_enabled():
+        if self._capture is not None and not self._is_grad_enabled():
             self._phase_of(asked, OVER_LOADER, source).batches += 1
         elif self._phase is not None and source is not self._training_pass:
             self._phase.source = source
@@ -168,11 +187,6 @@ class Observer:
                 self._phase.ended = now()
 
     # ---- losses
-
-    @property
-    def whole_losses(self) -> set[str]:
-        """Functions that are known to compute the whole loss of the training."""
-        return self._capture.whole_losses if self._capture is not None else set()
 
     def on_training_loss(self, name: str, value: Any) -> None:
         """Note the result of a loss function of PyTorch with gradients, which may be the whole loss or a part of it."""
@@ -198,8 +212,11 @@ class Observer:
         source = self._last_pass
         if source is not None and source.is_fresh:
             self._use_pass(source)
-        self._pending_losses = [self._copy(tensor) for tensor in _as_list(tensors) if _is_scalar(tensor)]
-        mirrors = self._mirrors
+        if type(tensors) is self._tensor_type:
+            self._pending_losses = [self._copy(tensors)] if tensors.numel() == 1 else []
+        else:
+            self._pending_losses = [self._copy(tensor) for tensor in _as_list(tensors) if _is_scalar(tensor)]
+        mirrors = self.mirrors
         if len(mirrors) == 1:  # no other optimizer could be meant
             return [(mirror, []) for mirror in mirrors.values()]
         return [(mirror, mirror.state()) for mirror in mirrors.values()]
@@ -214,7 +231,7 @@ class Observer:
             mirror.add(losses)
         if reached:
             return
-        if self._is_by_hand or (self._unassigned and not self._mirrors and self._adopt_by_hand()):
+        if self._is_by_hand or (self._unassigned and not self.mirrors and self._adopt_by_hand()):
             self._step_by_hand(losses)
         else:
             self._unassigned = [*self._unassigned, *losses][-8:]
@@ -251,7 +268,10 @@ class Observer:
             self._capture.last_activity = row.ended
 
     def _copy(self, loss: Any) -> Any:
-        """Return a copy of a loss as it is now, without scaling; nothing is transferred."""
+        """Return a loss as it is now, without scaling: a number if it is in main memory, otherwise a copy.
+
+        Nothing is transferred: that would wait for the device.
+        """
         if self._scaled is not None and self._scaled[0]() is loss:
             unscaled = self._scaled[1]()
             loss = unscaled if unscaled is not None else loss
@@ -260,6 +280,11 @@ class Observer:
         is_new = functional is not None and capture is not None and functional[1] not in capture.whole_losses
         if is_new and functional is not None and capture is not None and functional[0]() is loss:
             capture.name_loss(functional[1])
+        if type(loss) is self._tensor_type and loss.is_cpu and not self.torch.compiler.is_compiling():
+            try:
+                return loss.item()
+            except Exception:  # a tensor without a value, such as one of a transformed function
+                return loss.detach().clone()
         return loss.detach().clone()
 
     def _use_pass(self, source: Pass) -> None:
@@ -274,18 +299,12 @@ class Observer:
             if item is not None:
                 item.is_fresh = False
 
-    def on_zero_grad(self, optimizer: Any) -> None:
-        """Note that the gradients of an optimizer are set to zero."""
-        mirror = self._mirrors.get(id(optimizer))
-        if mirror is not None:
-            mirror.clear()
-
     def on_module_zero_grad(self, module: Any) -> None:
         """Note that the gradients of a module are set to zero."""
         mirrors = self._zeroed.get(module)
         if mirrors is None:
             identities = {id(parameter) for parameter in module.parameters()}
-            mirrors = self._zeroed[module] = [item for item in self._mirrors.values() if item.holds(identities)]
+            mirrors = self._zeroed[module] = [item for item in self.mirrors.values() if item.holds(identities)]
         for mirror in mirrors:
             mirror.clear()
 
@@ -294,7 +313,7 @@ class Observer:
     def before_step(self, optimizer: Any) -> None:
         """Note that an optimizer is about to make a step."""
         number = self._numbers.get(id(optimizer))
-        if number is None or self._mirrors[id(optimizer)].optimizer() is not optimizer:
+        if number is None or self.mirrors[id(optimizer)].optimizer() is not optimizer:
             if optimizer in self._ignored or not self._adopt(optimizer):
                 return
             number = self._numbers[id(optimizer)]
@@ -312,7 +331,7 @@ class Observer:
             capture.tracker.on_step(optimizer, None, None)
             if capture.has_changed:
                 row.change = capture.observe_hyperparameters() or row.change
-        self._mirrors[id(optimizer)].is_stepping = True
+        self.mirrors[id(optimizer)].is_stepping = True
 
     def _note_call(self) -> None:
         """Note which call of the user's function makes the step, as long as that may matter."""
@@ -331,7 +350,7 @@ class Observer:
         number, row = self._numbers.get(id(optimizer)), self._row
         if number is None or row is None:
             return
-        losses, closures = self._mirrors[id(optimizer)].take()
+        losses, closures = self.mirrors[id(optimizer)].take()
         if not losses:  # a step inside its backward pass, or gradients that the probes did not show
             losses = self._pending_losses or self._unassigned
         self._unassigned = []
@@ -356,6 +375,7 @@ class Observer:
             if row.source is not None:
                 setup.loaders = [row.source.loader]
             capture.begin(setup, self._began)
+            self.whole_losses = capture.whole_losses
             capture.position = self._position
             capture.last_activity = row.ended
             capture.steps += 1
@@ -374,7 +394,7 @@ class Observer:
         """Make an optimizer that makes its first step part of the training, or begin a training with it."""
         if is_called_from(*FRAMEWORKS) or self._is_captured(optimizer):
             self._ignored.add(optimizer)
-            self._mirrors.pop(id(optimizer), None)
+            self.mirrors.pop(id(optimizer), None)
             return False
         run = self.session.run()
         if run is None:
@@ -383,7 +403,7 @@ class Observer:
         self._serials.setdefault(optimizer, 0)  # made before autolog began
         called = [module for reference in self._called.values() if (module := reference()) is not None]
         network = find_network(optimizer, called, self.torch.nn.Module)
-        mirror = self._mirrors.get(id(optimizer))
+        mirror = self.mirrors.get(id(optimizer))
         if mirror is None or mirror.optimizer() is not optimizer:  # made before autolog began
             self._add_mirror(optimizer)
         if self._joins(optimizer):
@@ -404,7 +424,7 @@ class Observer:
             capture.conclude()
         self._end_row()
         self._numbers, self._capture, self._is_by_hand = {id(optimizer): 0}, None, False
-        self._position, self._noted_pass = LoopPosition(*LIBRARIES), None
+        self._position, self._noted_pass, self.whole_losses = LoopPosition(*LIBRARIES), None, set()
         source = self._training_pass
         self._began = source.began if source is not None and source.began >= self._previous_end else now()
         self._previous_end, self._setup, self._last_serial = self._began, Setup(), self._optimizer_count
@@ -541,6 +561,18 @@ class Observer:
         file = next((file for reference, file in self._loaded if id(reference()) in tensors), None)
         if file is not None:
             self._loaded_modules[module] = file
+
+
+_observers: weakref.WeakSet[Observer] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for observer in list(_observers):
+        observer.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _as_list(tensors: Any) -> list[Any]:
