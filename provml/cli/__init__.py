@@ -12,6 +12,7 @@ log          log
 ask          ask
 query        query
 maintenance  verify, rebuild, gc
+sealing      seal, evidence
 validate     validate
 pictures     plot, lineage, report
 graphs       load, graphs, unload, update
@@ -62,6 +63,7 @@ MODULES = {
     "replay": ("replay",),
     "syncing": ("sync",),
     "ui": ("ui",),
+    "sealing": ("seal", "evidence"),
     "maintenance": ("verify", "rebuild", "pack", "unpack", "gc"),
     "compile": ("compile", "ontology"),
     "demo": ("demo",),
