@@ -69,7 +69,7 @@ class ObservedTracker(OptimizerTracker):
         self.observed: Any = None
 
     @property
-    def schedulers(self) -> list[Any]:  # type: ignore[override]  # a scheduler would keep its optimizer alive
+    def schedulers(self) -> list[Any]:  # a scheduler would keep its optimizer alive
         """The schedulers that exist."""
         return list(self._weak_schedulers)
 
