@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from time import perf_counter, time
 from typing import Any, NamedTuple
@@ -30,14 +31,58 @@ MAX_ROWS = 4096
 """Rows that wait at most for the end of their epoch: reading a loss from a GPU waits for the GPU."""
 
 
+class WeakList:
+    """Objects of the script in the order in which they were added, which keeps none of them alive."""
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        self._references = [weakref.ref(item) for item in items]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (item for reference in self._references if (item := reference()) is not None)
+
+    def __contains__(self, item: object) -> bool:
+        return any(item is other for other in self)
+
+    def __len__(self) -> int:
+        """Return how many were added, also those that are gone."""
+        return len(self._references)
+
+    def append(self, item: Any) -> None:
+        """Add an object."""
+        self._references.append(weakref.ref(item))
+
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """Yield the objects that exist with their numbers, from 1."""
+        for number, reference in enumerate(self._references, 1):
+            if (item := reference()) is not None:
+                yield number, item
+
+
 class ObservedTracker(OptimizerTracker):
     """The hyperparameters of optimizers as they were at a step."""
 
-    __slots__ = ("observed",)
+    __slots__ = ("_weak_schedulers", "observed")
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
-        super().__init__(on_change=on_change)
+    def __init__(self) -> None:
+        self._weak_schedulers = WeakList()
+        super().__init__()
         self.observed: Any = None
+
+    @property
+    def schedulers(self) -> list[Any]:  # a scheduler would keep its optimizer alive
+        """The schedulers that exist."""
+        return list(self._weak_schedulers)
+
+    @schedulers.setter
+    def schedulers(self, schedulers: Iterable[Any]) -> None:
+        self._weak_schedulers = WeakList(schedulers)
+
+    def _undeclared_of(self, optimizer: Any) -> list[Any]:
+        """Return none: autolog knows all schedulers that were made since it began."""
+        return [] if self._weak_schedulers else super()._undeclared_of(optimizer)
+
+    def on_compared(self) -> None:
+        """Remember nothing: the mirror of each optimizer notices changes."""
 
     def current_hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters of the step that is being recorded, otherwise those of now."""
@@ -59,9 +104,9 @@ class Setup:
     """What a training begins with, as far as it was observed."""
 
     def __init__(self) -> None:
-        self.networks: list[Any] = []
-        self.optimizers: list[Any] = []
-        self.schedulers: list[Any] = []
+        self.networks = WeakList()
+        self.optimizers = WeakList()
+        self.schedulers = WeakList()
         self.loaders: list[Any] = []
         self.loss = ""
         self.scaler: Any = None
@@ -88,7 +133,7 @@ class Capture(CaptureBase):
     """Records the training loops that the observer of autolog recognizes, one after the other."""
 
     def __init__(self, **settings: Any) -> None:
-        self.tracker = ObservedTracker(self._note_change)
+        self.tracker = ObservedTracker()
         super().__init__(source=self.tracker, **settings)
         self.timeline = Timeline(self._begin_epoch, self._add_row, self._add_phases)
         self.setup = Setup()
@@ -98,7 +143,6 @@ class Capture(CaptureBase):
         self.steps = 0
         self.row_total = 0
         """Rows of the training so far."""
-        self.has_changed = False
         self._observed_values: dict[str, Any] = {}
         self.position = LoopPosition()
         """Where the steps are made."""
@@ -115,9 +159,6 @@ class Capture(CaptureBase):
         self._usual_phases: int | None = None
         self._files: list[tuple[Any, bool]] = []
 
-    def _note_change(self) -> None:
-        self.has_changed = True
-
     # ---- begin and end
 
     def begin(self, setup: Setup, began: float) -> None:
@@ -132,8 +173,8 @@ class Capture(CaptureBase):
 
     def _set_optimizers(self) -> None:
         optimizers = self.setup.optimizers
-        names = [""] if len(optimizers) == 1 else [f"optimizer_{number}" for number in range(1, len(optimizers) + 1)]
-        self.tracker.optimizers = dict(zip(names, optimizers, strict=True))
+        named = {"" if len(optimizers) == 1 else f"optimizer_{number}": item for number, item in optimizers.numbered()}
+        self.tracker.optimizers = weakref.WeakValueDictionary(named)  # type: ignore[assignment]  # used as a mapping
         self.tracker.schedulers = list(self.setup.schedulers)
 
     @never_raise
@@ -142,11 +183,11 @@ class Capture(CaptureBase):
         setup = self.setup
         layers = self.try_or(self._layers, list[dict[str, Any]]())
         after = self.models.checkpoint(setup.resumed_from, read=True) if setup.resumed_from is not None else None
-        model = setup.networks[0] if setup.networks else (setup.optimizers or [None])[0]
+        model = next(iter(setup.networks), None) or next(iter(setup.optimizers), None)
         values = self._settings() | {"num_layers": len(layers) or None}
         using = self._training_data()
         stage = self.begin_training(values, using=using, model=model, after=after, ago=perf_counter() - began)
-        for network in setup.networks[1:]:
+        for network in list(setup.networks)[1:]:
             self.models.add_alias(network)
         torch = sys.modules["torch"]
         for kind in dict.fromkeys(type(optimizer).__name__ for optimizer in setup.optimizers):
@@ -190,10 +231,12 @@ class Capture(CaptureBase):
         self._observed_values = dict(values)
         return values
 
-    def observe_hyperparameters(self) -> Change | None:
-        """Return the hyperparameters of a step if some changed since the step before."""
-        self.has_changed = False
-        values, before = self.tracker.current_hyperparameters(), self._observed_values
+    def observe_hyperparameters(self, optimizer: Any) -> Change | None:
+        """Return the hyperparameters of a step of an optimizer if some of its own changed since its step before."""
+        before = self._observed_values
+        own = {name for name, entry in self.tracker.entries().items() if entry.optimizer is optimizer}
+        current = self.tracker.current_hyperparameters()
+        values = before | {name: value for name, value in current.items() if name in own}
         changed = [name for name, value in values.items() if name not in before or not is_same(before[name], value)]
         change = None
         if changed and self.stage is not None:
@@ -201,7 +244,6 @@ class Capture(CaptureBase):
             techniques = {name: self.tracker.technique_of_change(name, before[name], values[name]) for name in revised}
             change = Change(values, techniques)
         self._observed_values = values
-        self.tracker.on_compared()
         self.tracker.on_checked()
         return change
 
@@ -218,8 +260,9 @@ class Capture(CaptureBase):
     def join(self, optimizer: Any, network: Any, schedulers: list[Any]) -> None:
         """Add an optimizer that takes turns with those of the training."""
         self.setup.add_optimizer(optimizer)
-        self.setup.schedulers += schedulers
-        is_new = not any(network is other for other in self.setup.networks)
+        for scheduler in schedulers:
+            self.setup.schedulers.append(scheduler)
+        is_new = network not in self.setup.networks
         if network is not None and is_new:
             self.setup.networks.append(network)
             self.models.add_alias(network)
@@ -493,7 +536,7 @@ class Capture(CaptureBase):
         if phase.model is not None:
             model = self.models.resolve(phase.model)
         else:
-            network = self.setup.networks[0] if self.setup.networks else None
+            network = next(iter(self.setup.networks), None)
             model = self.models.resolve(network) if network is not None else self.models.resolve()
         self.data.reset("test")
         using = self._phase_data(phase, "test")

@@ -134,8 +134,9 @@ class Observer:
         self._schedulers.append(weakref.ref(scheduler))
         capture = self._capture
         optimizer = getattr(scheduler, "optimizer", None)
-        if capture is not None and any(optimizer is item for item in capture.setup.optimizers):
-            capture.tracker.schedulers.append(scheduler)
+        if capture is not None and optimizer in capture.setup.optimizers:
+            capture.setup.schedulers.append(scheduler)
+            capture.tracker.schedulers = list(capture.setup.schedulers)
 
     def _schedulers_of(self, optimizer: Any) -> list[Any]:
         live = [reference() for reference in self._schedulers]
@@ -161,10 +162,10 @@ class Observer:
         if latest is not None and latest[0]() is iterator:
             source = latest[1]
         else:
-            found = self._passes.get(iterator)
-            if found is None:
+            observed = self._passes.get(iterator)
+            if observed is None:
                 return
-            source = found
+            source = observed
             self._latest = weakref.ref(iterator), source
         source.batches += 1
         source.is_fresh = True
@@ -247,7 +248,7 @@ class Observer:
         self._thread, self._is_by_hand, self._setup = get_ident(), True, Setup()
         self._position, self._noted_pass = LoopPosition(*LIBRARIES), None
         if called:
-            self._setup.networks = [max(called, key=lambda module: sum(1 for _ in module.parameters()))]
+            self._setup.networks.append(max(called, key=lambda module: sum(1 for _ in module.parameters())))
         self._began, first, self._unassigned = now(), self._unassigned, []
         for loss in first:
             self._step_by_hand([loss])
@@ -312,11 +313,12 @@ class Observer:
 
     def before_step(self, optimizer: Any) -> None:
         """Note that an optimizer is about to make a step."""
-        number = self._numbers.get(id(optimizer))
-        if number is None or self.mirrors[id(optimizer)].optimizer() is not optimizer:
+        number, candidate = self._numbers.get(id(optimizer)), self.mirrors.get(id(optimizer))
+        if number is None or candidate is None or candidate.optimizer() is not optimizer:
             if optimizer in self._ignored or not self._adopt(optimizer):
                 return
             number = self._numbers[id(optimizer)]
+        mirror = self.mirrors[id(optimizer)]
         if self._phase is not None:
             self._end_phase(now())
         row, source, capture = self._row, self._training_pass, self._capture
@@ -327,11 +329,10 @@ class Observer:
             self._end_row()
             capture = self._capture
             row = self._row = Row(self._row_began(source), source, batch, self._calls.number)
-        if capture is not None and self._setup is None:
-            capture.tracker.on_step(optimizer, None, None)
-            if capture.has_changed:
-                row.change = capture.observe_hyperparameters() or row.change
-        self.mirrors[id(optimizer)].is_stepping = True
+        if capture is not None and self._setup is None and mirror.has_changed(optimizer):
+            row.change = capture.observe_hyperparameters(optimizer) or row.change
+            mirror.watch(optimizer)
+        mirror.is_stepping = True
 
     def _note_call(self) -> None:
         """Note which call of the user's function makes the step, as long as that may matter."""
@@ -435,8 +436,9 @@ class Observer:
 
     def _add(self, setup: Setup, optimizer: Any, network: Any) -> None:
         setup.add_optimizer(optimizer)
-        setup.schedulers += self._schedulers_of(optimizer)
-        if network is not None and not any(network is other for other in setup.networks):
+        for scheduler in self._schedulers_of(optimizer):
+            setup.schedulers.append(scheduler)
+        if network is not None and network not in setup.networks:
             setup.networks.append(network)
 
     def _joins(self, optimizer: Any) -> bool:
@@ -538,7 +540,7 @@ class Observer:
         capture = self._capture
         if isinstance(value, self.torch.nn.Module):
             return True
-        networks = capture.setup.networks if capture is not None else []
+        networks: Iterable[Any] = capture.setup.networks if capture is not None else ()
         pointers = {item.data_ptr() for network in networks for item in network.parameters()}
         return any(tensor.data_ptr() in pointers for tensor in _tensors(value))
 
