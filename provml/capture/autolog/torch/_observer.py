@@ -102,7 +102,7 @@ class Observer:
         return not self._thread or self._thread == get_ident()
 
     def after_fork(self) -> None:
-        """Begin anew in a forked child, which knows later whether it is a worker of a loader."""
+        """Start from nothing in a forked child, which knows later whether it is a worker of a loader."""
         self._reset()
         self._is_forked = True
 
