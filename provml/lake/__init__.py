@@ -1,0 +1,51 @@
+"""The lake: the runs of homes as Parquet tables, read by DuckDB on one machine and by Apache Spark on a cluster.
+
+schema     the tables and their columns
+values     values of any type as columns
+rows       the rows of a run, from its journals
+links      what is behind data, steps and evaluations, over all runs
+folder     files and manifest, on a disk or in an object store
+build      write a lake, and keep it up to date
+engines    DuckDB and Spark
+names      names of runs, models, datasets and measures
+twins      questions of the catalog that have an SQL twin
+epochs     all epochs of all runs as one table
+run_table  the table of runs
+lake       an open lake
+
+`build` and `update` write a lake from journals, without the index; `open` reads it. The extra `lake` installs what they
+need, `spark` adds Apache Spark, and `s3` object stores.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from provml.lake.build import LakeReport, build, update
+    from provml.lake.lake import Lake, open_lake
+
+    open = open_lake  # noqa: A001  # read as provml.lake.open
+
+__all__ = ["Lake", "LakeReport", "build", "open_lake", "update"]
+
+_LAZY = {
+    "Lake": "lake",
+    "LakeReport": "build",
+    "build": "build",
+    "open": "lake",
+    "open_lake": "lake",
+    "update": "build",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), "open_lake" if name == "open" else name)
+    globals()[name] = value  # importing the module has set its own name, which may be that of the function
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "open"])

@@ -1,0 +1,186 @@
+"""The engines that read a lake: DuckDB in this process, Apache Spark on a cluster. Both run the same SQL.
+
+A parameter is `:name`. Functions have the names that Spark gives them; DuckDB gets the few that it lacks as macros.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from provml.errors import MissingDependency, QueryError
+from provml.lake.folder import LakeFolder, Manifest, file_path
+from provml.lake.schema import TABLES
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyspark.sql
+
+Rows = tuple[list[str], list[tuple[Any, ...]]]
+PARAMETER = re.compile(r"'(?:[^']|'')*'|--[^\n]*|(?<![:\w]):(\w+)")
+MACROS = ("array_join(items, separator) AS array_to_string(items, separator)", "unix_micros(t) AS epoch_us(t)")
+DUCKDB_TYPES = {"text": "VARCHAR", "integer": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN", "time": "TIMESTAMPTZ"}
+SPARK_TYPES = {"text": "STRING", "integer": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN", "time": "TIMESTAMP"}
+
+
+def parameters_of(sql: str) -> set[str]:
+    """Return the names of the parameters in a statement."""
+    return {match[1] for match in PARAMETER.finditer(sql) if match[1]}
+
+
+def files_of(folder: LakeFolder, manifest: Manifest, table: str) -> list[str]:
+    """Return the files of a table as an engine names them."""
+    parts = [*manifest.parts.values(), *([manifest.derived] if manifest.derived is not None else [])]
+    return [folder.url(file_path(table, part.name)) for part in parts if table in part.files]
+
+
+class Engine(Protocol):
+    """What a lake needs of an engine."""
+
+    name: str
+
+    def open(self, folder: LakeFolder, manifest: Manifest) -> None:
+        """Make the tables of a manifest known."""
+
+    def rows(self, sql: str, params: Mapping[str, Any]) -> Rows:
+        """Execute a statement; return its columns and rows as Python values."""
+
+    def native(self, sql: str, params: Mapping[str, Any]) -> Any:
+        """Return a statement as a relation of DuckDB or a DataFrame of Spark."""
+
+    def arrow(self, sql: str, params: Mapping[str, Any]) -> Any:
+        """Execute a statement; return a table of pyarrow."""
+
+    def close(self) -> None:
+        """Release the engine."""
+
+
+class DuckDBEngine:
+    """DuckDB in this process; it reads only the columns and row groups that a statement needs."""
+
+    name = "duckdb"
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection | None = None) -> None:
+        try:
+            import duckdb
+        except ImportError:
+            raise MissingDependency("duckdb", "lake") from None
+        self._is_own = connection is None
+        self.connection = duckdb.connect() if connection is None else connection
+        self.error = duckdb.Error
+        self.io_error = duckdb.IOException
+        for macro in MACROS:
+            self.connection.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
+
+    def open(self, folder: LakeFolder, manifest: Manifest) -> None:
+        """Create a view for each table."""
+        if not folder.is_local:
+            protocol = folder.location.partition("://")[0]
+            if protocol not in self.connection.list_filesystems():
+                self.connection.register_filesystem(folder.fs)
+        for table, spec in TABLES.items():
+            files = files_of(folder, manifest, table)
+            if files:
+                paths = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
+                source = f"SELECT * FROM read_parquet([{paths}])"
+            else:
+                columns = ", ".join(f"NULL::{DUCKDB_TYPES[c.type]} AS {c.name}" for c in spec.columns)
+                source = f"SELECT {columns} WHERE FALSE"
+            self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {source}")
+
+    def _execute(self, sql: str, params: Mapping[str, Any]) -> Any:
+        text = PARAMETER.sub(lambda match: f"${match[1]}" if match[1] else match[0], sql)
+        try:
+            return self.connection.execute(text, {name: params[name] for name in parameters_of(sql)} or None)
+        except self.io_error as error:
+            raise FileNotFoundError(str(error)) from error
+        except self.error as error:
+            raise QueryError(str(error).strip(), "Check the statement; `lake.tables` has the columns.") from error
+
+    def rows(self, sql: str, params: Mapping[str, Any]) -> Rows:
+        """Execute a statement; return its columns and rows."""
+        result = self._execute(sql, params)
+        columns = [column[0] for column in result.description]
+        return columns, result.fetchall()
+
+    def native(self, sql: str, params: Mapping[str, Any]) -> Any:
+        """Return a relation, which is executed when its rows are read."""
+        text = PARAMETER.sub(lambda match: f"${match[1]}" if match[1] else match[0], sql)
+        try:
+            return self.connection.sql(text, params={name: params[name] for name in parameters_of(sql)} or None)
+        except self.error as error:
+            raise QueryError(str(error).strip(), "Check the statement; `lake.tables` has the columns.") from error
+
+    def arrow(self, sql: str, params: Mapping[str, Any]) -> Any:
+        """Execute a statement; return a table of pyarrow."""
+        return self._execute(sql, params).to_arrow_table()
+
+    def close(self) -> None:
+        """Close the connection, unless the caller passed it."""
+        if self._is_own:
+            self.connection.close()
+
+
+class SparkEngine:
+    """Apache Spark: the session of the caller, or one at `master`."""
+
+    name = "spark"
+
+    def __init__(self, session: pyspark.sql.SparkSession | None = None, master: str | None = None) -> None:
+        try:
+            from pyspark.errors import PySparkException
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise MissingDependency("pyspark", "spark") from None
+        self._is_own = session is None and SparkSession.getActiveSession() is None
+        if session is None:
+            builder = SparkSession.builder.appName("provml")
+            if master is not None or "SPARK_MASTER" in os.environ:
+                builder = builder.master(master or os.environ["SPARK_MASTER"])
+            session = builder.getOrCreate()
+        self.session = session
+        self.error = PySparkException
+        self.session.conf.set("spark.sql.session.timeZone", "UTC")
+        self.session.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+
+    def open(self, folder: LakeFolder, manifest: Manifest) -> None:
+        """Create a view for each table."""
+        for table, spec in TABLES.items():
+            files = files_of(folder, manifest, table)
+            schema = ", ".join(f"{column.name} {SPARK_TYPES[column.type]}" for column in spec.columns)
+            files = [re.sub("^s3://", "s3a://", path) for path in files]
+            frame = self.session.read.schema(schema).parquet(*files) if files else self.session.createDataFrame([], schema)
+            frame.createOrReplaceTempView(table)
+
+    def native(self, sql: str, params: Mapping[str, Any]) -> Any:
+        """Return a DataFrame of Spark."""
+        try:
+            return self.session.sql(sql, args={name: params[name] for name in parameters_of(sql)})
+        except self.error as error:
+            reason = str(error).strip().splitlines()[0]
+            raise QueryError(reason, "Check the statement; `lake.tables` has the columns.") from error
+
+    def rows(self, sql: str, params: Mapping[str, Any]) -> Rows:
+        """Execute a statement; return its columns and rows."""
+        frame = self.native(sql, params)
+        try:
+            return list(frame.columns), [tuple(row) for row in frame.collect()]
+        except self.error as error:
+            if "FILE_NOT_EXIST" in str(error) or "FileNotFound" in str(error):
+                raise FileNotFoundError(str(error).splitlines()[0]) from error
+            raise
+
+    def arrow(self, sql: str, params: Mapping[str, Any]) -> Any:
+        """Execute a statement; return a table of pyarrow."""
+        return self.native(sql, params).toArrow()
+
+    def close(self) -> None:
+        """Stop the session, unless the caller had one."""
+        if self._is_own:
+            self.session.stop()
+
+
+ENGINES: Mapping[str, type[DuckDBEngine] | type[SparkEngine]] = {"duckdb": DuckDBEngine, "spark": SparkEngine}
+ENGINE_NAMES: Sequence[str] = tuple(ENGINES)
