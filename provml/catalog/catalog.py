@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from provml import paths
 from provml.catalog.query import Query
 from provml.catalog.query_file import read_query
 from provml.errors import FileFormatError, QueryNotFound, plural
+
+_NAMES = re.compile(r"^#\+ (name|aliases): (.+)$", re.MULTILINE)
+"""The names of a question in the header of a file of provml."""
 
 
 class Catalog(Mapping[str, Query]):
@@ -21,42 +25,55 @@ class Catalog(Mapping[str, Query]):
     """
 
     def __init__(self, folders: Iterable[Path] = ()) -> None:
-        self._queries: dict[str, Query] = {}
-        self._names: dict[str, Query] = {}
+        self._queries: dict[str, Query | Path] = {}
+        self._names: dict[str, str] = {}
         self.errors: dict[Path, FileFormatError] = {}
         for path in sorted(paths.queries().glob("*.rq")):
-            self._add(path)
+            self._add_packaged(path)
         for folder in folders:
             if not folder.is_dir():
                 reason = "a file, not a folder of queries" if folder.exists() else "no such folder"
                 self.errors[folder] = FileFormatError(reason, "Check PROVML_QUERIES.", file=str(folder))
             for path in sorted(folder.glob("*.rq")):
                 try:
-                    self._add(path)
+                    self.add(read_query(path))
                 except FileFormatError as error:
                     self.errors[path] = error
 
-    def _add(self, path: Path) -> None:
-        self.add(read_query(path))
+    def _add_packaged(self, path: Path) -> None:
+        """Add a question of provml, whose file is read when the question is needed: reading all of them is slow."""
+        fields = dict(_NAMES.findall(path.read_text(encoding="utf-8")))
+        aliases = [alias.strip() for alias in fields.get("aliases", "").strip("[]").split(",")]
+        self._add(fields["name"], filter(None, aliases), path, path)
 
     def add(self, query: Query) -> None:
         """Add a question; raise FileFormatError if another one has its name."""
-        for name in (query.name, *query.aliases):
-            existing = self._names.get(name.lower())
+        self._add(query.name, query.aliases, query.path, query)
+
+    def _add(self, name: str, aliases: Iterable[str], path: Path, query: Query | Path) -> None:
+        names = (name, *aliases)
+        for item in names:
+            existing = self._names.get(item.lower())
             if existing is not None:
-                reason = f"the name {name} is already used by {existing.path.name}"
-                raise FileFormatError(reason, "Choose another name.", file=str(query.path))
-        self._queries[query.name] = query
-        for name in (query.name, *query.aliases):
-            self._names[name.lower()] = query
-        self._names.setdefault(query.path.stem.lower(), query)
+                reason = f"the name {item} is already used by {_path(self._queries[existing]).name}"
+                raise FileFormatError(reason, "Choose another name.", file=str(path))
+        self._queries[name] = query
+        for item in names:
+            self._names[item.lower()] = name
+        self._names.setdefault(path.stem.lower(), name)
 
     def find(self, name: object) -> Query | None:
         """Return the question of a name, an alias or a file name, in any case."""
-        return self._names.get(name.lower()) if isinstance(name, str) else None
+        key = self._names.get(name.lower()) if isinstance(name, str) else None
+        if key is None:
+            return None
+        query = self._queries[key]
+        if isinstance(query, Path):
+            query = self._queries[key] = read_query(query)
+        return query
 
     def __contains__(self, name: object) -> bool:
-        return self.find(name) is not None
+        return isinstance(name, str) and name.lower() in self._names
 
     def __getitem__(self, name: str) -> Query:
         query = self.find(name)
@@ -87,6 +104,10 @@ class Catalog(Mapping[str, Query]):
         cells = ("".join(f"<td>{escape(text)}</td>" for text in row) for row in rows)
         head = "<tr><th>name</th><th>question</th><th>parameters</th></tr>"
         return f"<table>\n{head}\n" + "\n".join(f"<tr>{row}</tr>" for row in cells) + "\n</table>"
+
+
+def _path(query: Query | Path) -> Path:
+    return query if isinstance(query, Path) else query.path
 
 
 def user_folders(home: Path | None = None) -> list[Path]:

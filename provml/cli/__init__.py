@@ -37,60 +37,42 @@ from __future__ import annotations
 import click
 
 import provml
-from provml.cli import (
-    annotate,
-    artifacts,
-    ask,
-    compare,
-    demo,
-    importing,
-    log,
-    maintenance,
-    mcp,
-    pictures,
-    query,
-    replay,
-    run_script,
-    runs,
-    serve,
-    shipping,
-    syncing,
-    ui,
-    validate,
-)
-from provml.cli import compile as compile_command
 from provml.cli.group import CommandGroup
 
+MODULES = {
+    "run_script": ("run",),
+    "runs": ("runs", "status", "show", "export", "remove"),
+    "compare": ("compare",),
+    "annotate": ("tag", "note", "rename"),
+    "artifacts": ("artifacts", "get"),
+    "log": ("log",),
+    "pictures": ("plot", "lineage", "report"),
+    "ask": ("ask",),
+    "query": ("query",),
+    "validate": ("validate",),
+    "importing": ("import",),
+    "serve": ("serve",),
+    "shipping": ("ship",),
+    "replay": ("replay",),
+    "syncing": ("sync",),
+    "ui": ("ui",),
+    "maintenance": ("verify", "rebuild", "pack", "unpack", "gc"),
+    "compile": ("compile", "ontology"),
+    "demo": ("demo",),
+    "mcp": ("mcp",),
+}
+"""The commands by the module that has them. A module is imported when one of its commands is needed: importing all of
+them takes longer than most commands."""
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(
+    cls=CommandGroup,
+    modules={name: f"{__name__}.{module}" for module, names in MODULES.items() for name in names},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(provml.__version__, prog_name="provml")
 def main() -> None:
     """Record the provenance of model trainings and query it."""
 
 
-for module in (
-    run_script,
-    runs,
-    compare,
-    annotate,
-    artifacts,
-    log,
-    pictures,
-    ask,
-    query,
-    validate,
-    importing,
-    serve,
-    shipping,
-    replay,
-    syncing,
-    ui,
-    maintenance,
-    compile_command,
-    demo,
-    mcp,
-):
-    for command in module.COMMANDS:
-        main.add_command(command)
-
-__all__ = ["main"]
+__all__ = ["MODULES", "main"]

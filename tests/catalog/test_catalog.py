@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from provml import paths
 from provml.catalog import INTENTS, USER_INTENT, Catalog, Query, read_query, user_folders
 from provml.errors import FileFormatError, InvalidParameter, QueryNotFound
 
@@ -364,3 +365,26 @@ def test_every_question_of_the_catalog_is_valid_sparql(name: str):
     assert query.summary.endswith("?")
     everything = {key: samples[param.type] for key, param in query.params.items()}
     list(ox.Store().query(query.bind(everything)))
+
+
+def test_the_names_of_packaged_questions_are_those_of_their_headers():
+    catalog = Catalog()
+    for path in paths.queries().glob("*.rq"):
+        query = read_query(path)
+        assert {catalog[name].path for name in (query.name, *query.aliases, path.stem)} == {path}
+        assert query.name in list(catalog)
+
+
+def test_a_question_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch):
+    paths_read: list[str] = []
+
+    def read(path: Path) -> Query:
+        paths_read.append(path.name)
+        return read_query(path)
+
+    monkeypatch.setattr("provml.catalog.catalog.read_query", read)
+    catalog = Catalog()
+    assert "q5" in catalog
+    assert not paths_read
+    assert catalog["q5"] is catalog["best-hyperparameters"]
+    assert paths_read == ["best-hyperparameters.rq"]

@@ -8,12 +8,13 @@ import pty
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from provml.cli import main
+from provml.cli import MODULES, main
 from provml.recording.run import record
 
 from .helpers import TrainingProcess, start_python
@@ -25,6 +26,21 @@ def test_help_does_not_import_the_store():
     loaded = set(result.stdout.splitlines()[-1].split())
     assert "provml.cli" in loaded
     assert not loaded & {"pyoxigraph", "provml.vocab", "provml.store", "msgspec", "numpy", "rdflib"}
+
+
+def test_a_command_imports_no_module_of_another_command():
+    program = (
+        "import sys\nfrom provml.cli import main\nmain(['runs', '--help'], standalone_mode=False)\nprint(*sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(result.stdout.splitlines()[-1].split())
+    assert "provml.cli.runs" in loaded
+    assert not loaded & {f"provml.cli.{module}" for module in MODULES if module != "runs"}
+
+
+def test_the_table_of_commands_names_those_of_the_modules():
+    for module, names in MODULES.items():
+        assert {command.name for command in import_module(f"provml.cli.{module}").COMMANDS} == set(names)
 
 
 def test_status_and_log_of_a_running_training_do_not_import_the_store(home: Path, training: TrainingProcess):
