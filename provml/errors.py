@@ -23,6 +23,8 @@ ProvmlError
 ├── QueryTimeout        (TimeoutError) a query that reached its time limit
 ├── PlotError           (ValueError)   an answer that cannot be plotted
 ├── ForkedStore         (RuntimeError) a store that was opened before a fork
+├── LakeNotFound        (LookupError)  a folder that holds no lake
+├── LakeChanged         (RuntimeError) two processes wrote a lake at the same time
 ├── IndexDamaged        (RuntimeError) an index whose files are damaged; it can be rebuilt
 ├── OntologyError       (ValueError)   an ontology that cannot be read or compiled
 ├── StaleFiles          (RuntimeError) generated files that differ from the ontology

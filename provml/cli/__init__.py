@@ -18,6 +18,7 @@ importing    import
 shipping     ship
 replay       replay
 syncing      sync
+lake         lake build, lake update, lake show
 mcp          mcp
 compile      compile, ontology
 serve        serve
@@ -55,6 +56,7 @@ MODULES = {
     "shipping": ("ship",),
     "replay": ("replay",),
     "syncing": ("sync",),
+    "lake": ("lake",),
     "ui": ("ui",),
     "maintenance": ("verify", "rebuild", "pack", "unpack", "gc"),
     "compile": ("compile", "ontology"),

@@ -2,10 +2,11 @@
 
 schema     the tables and their columns
 values     values of any type as columns
+facts      what the things of a run say, as rows
 rows       the rows of a run, from its journals
 links      what is behind data, steps and evaluations, over all runs
 folder     files and manifest, on a disk or in an object store
-build      write a lake, and keep it up to date
+writing    build a lake, and keep it up to date
 engines    DuckDB and Spark
 names      names of runs, models, datasets and measures
 twins      questions of the catalog that have an SQL twin
@@ -20,8 +21,8 @@ need, `spark` adds Apache Spark, and `s3` object stores.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from provml.lake.build import LakeReport, build, update
     from provml.lake.lake import Lake, open_lake
+    from provml.lake.writing import LakeReport, build, update
 
     open = open_lake  # noqa: A001  # read as provml.lake.open
 
@@ -29,11 +30,11 @@ __all__ = ["Lake", "LakeReport", "build", "open_lake", "update"]
 
 _LAZY = {
     "Lake": "lake",
-    "LakeReport": "build",
-    "build": "build",
+    "LakeReport": "writing",
+    "build": "writing",
     "open": "lake",
     "open_lake": "lake",
-    "update": "build",
+    "update": "writing",
 }
 
 
@@ -42,9 +43,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), "open_lake" if name == "open" else name)
-    globals()[name] = value  # importing the module has set its own name, which may be that of the function
-    return value
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), "open_lake" if name == "open" else name)
 
 
 def __dir__() -> list[str]:

@@ -5,9 +5,10 @@ A parameter is `:name`. Functions have the names that Spark gives them; DuckDB g
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from provml.errors import MissingDependency, QueryError
@@ -25,9 +26,16 @@ DUCKDB_TYPES = {"text": "VARCHAR", "integer": "BIGINT", "double": "DOUBLE", "boo
 SPARK_TYPES = {"text": "STRING", "integer": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN", "time": "TIMESTAMP"}
 
 
-def parameters_of(sql: str) -> set[str]:
-    """Return the names of the parameters in a statement."""
-    return {match[1] for match in PARAMETER.finditer(sql) if match[1]}
+CHECK_STATEMENT = "Check the statement; `lake.tables` has the columns."
+
+
+def arguments(sql: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the parameters in a statement; raise QueryError if one is missing."""
+    names = {match[1] for match in PARAMETER.finditer(sql) if match[1]}
+    missing = sorted(names - params.keys())
+    if missing:
+        raise QueryError(f"the statement has the parameter :{missing[0]}, which has no value", f"Pass {missing[0]}=….")
+    return {name: params[name] for name in names}
 
 
 def files_of(folder: LakeFolder, manifest: Manifest, table: str) -> list[str]:
@@ -90,32 +98,36 @@ class DuckDBEngine:
                 source = f"SELECT {columns} WHERE FALSE"
             self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {source}")
 
-    def _execute(self, sql: str, params: Mapping[str, Any]) -> Any:
-        text = PARAMETER.sub(lambda match: f"${match[1]}" if match[1] else match[0], sql)
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn the errors of DuckDB into those of provml; a file that is gone may have been replaced by an update."""
         try:
-            return self.connection.execute(text, {name: params[name] for name in parameters_of(sql)} or None)
+            yield
         except self.io_error as error:
             raise FileNotFoundError(str(error)) from error
         except self.error as error:
-            raise QueryError(str(error).strip(), "Check the statement; `lake.tables` has the columns.") from error
+            raise QueryError(str(error).strip(), CHECK_STATEMENT) from error
 
     def rows(self, sql: str, params: Mapping[str, Any]) -> Rows:
         """Execute a statement; return its columns and rows."""
-        result = self._execute(sql, params)
-        columns = [column[0] for column in result.description]
-        return columns, result.fetchall()
+        relation = self.native(sql, params)
+        with self._translated():
+            if any("TIME ZONE" in str(kind) for kind in relation.types):  # fetchall needs pytz for such a column
+                columns = relation.to_arrow_table().columns
+                return relation.columns, list(zip(*(column.to_pylist() for column in columns), strict=True))
+            return relation.columns, relation.fetchall()
 
     def native(self, sql: str, params: Mapping[str, Any]) -> Any:
         """Return a relation, which is executed when its rows are read."""
         text = PARAMETER.sub(lambda match: f"${match[1]}" if match[1] else match[0], sql)
-        try:
-            return self.connection.sql(text, params={name: params[name] for name in parameters_of(sql)} or None)
-        except self.error as error:
-            raise QueryError(str(error).strip(), "Check the statement; `lake.tables` has the columns.") from error
+        with self._translated():
+            return self.connection.sql(text, params=arguments(sql, params) or None)
 
     def arrow(self, sql: str, params: Mapping[str, Any]) -> Any:
         """Execute a statement; return a table of pyarrow."""
-        return self._execute(sql, params).to_arrow_table()
+        relation = self.native(sql, params)
+        with self._translated():
+            return relation.to_arrow_table()
 
     def close(self) -> None:
         """Close the connection, unless the caller passed it."""
@@ -151,16 +163,18 @@ class SparkEngine:
             files = files_of(folder, manifest, table)
             schema = ", ".join(f"{column.name} {SPARK_TYPES[column.type]}" for column in spec.columns)
             files = [re.sub("^s3://", "s3a://", path) for path in files]
-            frame = self.session.read.schema(schema).parquet(*files) if files else self.session.createDataFrame([], schema)
+            frame = (
+                self.session.read.schema(schema).parquet(*files) if files else self.session.createDataFrame([], schema)
+            )
             frame.createOrReplaceTempView(table)
 
     def native(self, sql: str, params: Mapping[str, Any]) -> Any:
         """Return a DataFrame of Spark."""
         try:
-            return self.session.sql(sql, args={name: params[name] for name in parameters_of(sql)})
+            return self.session.sql(sql, args=arguments(sql, params))
         except self.error as error:
             reason = str(error).strip().splitlines()[0]
-            raise QueryError(reason, "Check the statement; `lake.tables` has the columns.") from error
+            raise QueryError(reason, CHECK_STATEMENT) from error
 
     def rows(self, sql: str, params: Mapping[str, Any]) -> Rows:
         """Execute a statement; return its columns and rows."""
@@ -182,5 +196,5 @@ class SparkEngine:
             self.session.stop()
 
 
-ENGINES: Mapping[str, type[DuckDBEngine] | type[SparkEngine]] = {"duckdb": DuckDBEngine, "spark": SparkEngine}
+ENGINES: Mapping[str, type[DuckDBEngine | SparkEngine]] = {"duckdb": DuckDBEngine, "spark": SparkEngine}
 ENGINE_NAMES: Sequence[str] = tuple(ENGINES)

@@ -137,7 +137,8 @@ class Lake:
             import pandas  # noqa: F401  # pyarrow imports it
         except ImportError:
             raise MissingDependency("pandas", "pandas") from None
-        return self.to_arrow(statement, **params).to_pandas()
+        frame: pandas.DataFrame = self.to_arrow(statement, **params).to_pandas()
+        return frame
 
     def to_polars(self, statement: str = EPOCHS, /, **params: Any) -> polars.DataFrame:
         """Return a SELECT, a table or `epochs` as a polars DataFrame (`pip install 'provml[polars]'`)."""

@@ -84,6 +84,6 @@ class LakeNames:
     def run(self, run_id: str) -> Any:
         """Find a run by id, name, a unique start or end of its id, IRI, or as `latest`."""
         rows = self._select("SELECT run, name FROM runs ORDER BY started DESC NULLS LAST, run DESC", {})
-        names = dict(rows)
+        names: dict[str, str] = dict(rows)
         found = resolve_run_id(run_id, list(names), lambda: next(iter(names)), lambda: names)
         return FoundRun(found, iris.run_iri(found))

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from provml.answers import Answer
 from provml.journal.capture_errors import ErrorSummary
 from provml.lake.names import Select
-from provml.lake.twins import twins
 from provml.lake.values import from_columns
+from provml.store import leakage
 from provml.store import run_table as store_table
 from provml.store.run_info import RunInfo
 from provml.store.run_table import Row, natural_key
@@ -50,6 +50,26 @@ JOIN sections t ON t.section = l.behind
 WHERE l.kind = 'built_on' AND l.direct AND v.kind = 'validation' AND t.kind = 'training'""",
 }
 
+LEAKAGE = {
+    leakage.EVALUATED: LINKS[store_table.EVALUATED],
+    leakage.TESTED: "SELECT section, data FROM flows WHERE relation = 'tested'",
+    leakage.CONTENTS: "SELECT DISTINCT data, content FROM data WHERE content IS NOT NULL",
+    leakage.ALTERNATES: """SELECT data, alternate FROM data WHERE alternate IS NOT NULL
+UNION SELECT data, content FROM data WHERE content IS NOT NULL""",
+    leakage.LEARNED: """SELECT section, data FROM flows WHERE relation = 'learned'
+UNION SELECT f.stage, f.data FROM flows f JOIN sections t ON t.section = f.stage
+WHERE f.role = 'test' AND t.kind = 'training'""",
+    leakage.RESERVED: """SELECT f.section, f.data FROM flows f JOIN sections t ON t.section = f.section
+WHERE f.role IN ('validation', 'test') AND t.kind = 'training' AND t.section = t.stage""",
+    leakage.USED_BY_TRAININGS: """SELECT f.section, f.data FROM flows f JOIN sections t ON t.section = f.section
+WHERE f.relation = 'used' AND t.kind = 'training' AND t.section = t.stage""",
+    leakage.USED_BY_STEPS: """SELECT f.section, f.data FROM flows f JOIN sections s ON s.section = f.section
+WHERE f.relation = 'used' AND s.model IS NULL""",
+    leakage.GENERATED: "SELECT data, section, stage FROM flows WHERE relation = 'produced'",
+    leakage.BUILT_ON: "SELECT ref, behind FROM lineage WHERE kind = 'built_on' AND direct",
+}
+"""The SQL of each query of the store's check for leakage."""
+
 
 class _Node(NamedTuple):
     value: str
@@ -80,8 +100,9 @@ class _LakeLoader(store_table._Loader):
         return ((_Node(stage), _Node(training)) for stage, training in self._rows(LINKS[sparql], {}))
 
     def _leaking(self) -> set[str]:
-        rows = self._rows(twins()["leakage"], {"model": None, "any_evaluation": False})
-        return {row[0] for row in rows}
+        return leakage.leaking_trainings(
+            lambda sparql: (tuple(map(_Node, row)) for row in self._rows(LEAKAGE[sparql], {}))
+        )
 
 
 def run_table(select: Select) -> Answer:

@@ -47,7 +47,9 @@ def ask(select_rows: Any, select: Select, query: Query, sql: str, values: Mappin
     args = query.normalize(values)
     bound = questions._resolve_all(names, query, args)
     query.bind(bound)  # checks names and types of the values
-    params = {name: _plain(param.default if bound.get(name) is None else bound[name]) for name, param in query.params.items()}
+    params = {
+        name: _plain(param.default if bound.get(name) is None else bound[name]) for name, param in query.params.items()
+    }
     answer = to_answer(query, *select_rows(sql, params))
     if query.plot is not None:
         answer.curve = questions._curve(query, args)
@@ -62,7 +64,7 @@ def _plain(value: Any) -> Any:
 
 def to_answer(query: Query, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Answer:
     """Return rows as the answer to a question: nodes are IRIs, and values have their own types."""
-    by_name = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {name: () for name in columns}
+    by_name = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(columns, ())
     values: list[Sequence[Any]] = []
     for name, kind in query.columns.items():
         if name in by_name:

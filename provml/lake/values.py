@@ -1,6 +1,6 @@
 """Values of measures and settings as three columns (number, text, type), and back.
 
-The text is the one that the graph has: Oxigraph writes doubles without an exponent, and without a fraction that is zero.
+The text is that of the graph: Oxigraph writes doubles without an exponent, and without a fraction that is zero.
 """
 
 from __future__ import annotations

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from provml.journal import annotations, process, segments
+from provml.journal import annotations as run_annotations
+from provml.journal import process, segments
 from provml.journal.run_files import RunFiles, journals_of_run, require_home, scan_runs
 from provml.journal.status import is_being_written
+from provml.lake.facts import Columns
 from provml.lake.folder import LakeFolder, Manifest, Part, RunEntry
 from provml.lake.links import LineageSource, as_columns
-from provml.lake.rows import Columns, RunRows
+from provml.lake.rows import RunRows
 from provml.lake.schema import DERIVED, TABLES, arrow_schema
 from provml.store.siblings import FirstJournalCache
 
@@ -169,7 +171,7 @@ class _Builder:
             stat = segments.file_stat(folder / name)
             digest.update(f"{name}:{stat.st_size}:{stat.st_mtime_ns};".encode())
         if files.is_annotated:
-            digest.update(repr(sorted(annotations.file_sizes(folder).items())).encode())
+            digest.update(repr(sorted(run_annotations.file_sizes(folder).items())).encode())
         return digest.hexdigest()[:16]
 
     def _read_runs(self, manifest: Manifest, new: Mapping[str, str]) -> None:
