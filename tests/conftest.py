@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -40,6 +41,14 @@ def share_mypy_cache() -> None:
         atexit.register(shutil.rmtree, os.environ["MYPY_CACHE_DIR"], ignore_errors=True)
 
 
+def keep_compiled_modules() -> None:
+    """Write `__pycache__` even where PYTHONDONTWRITEBYTECODE is set, as in many containers: without it, each of the
+    processes that tests start compiles all of provml, and each worker rewrites the assertions of all tests."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
+keep_compiled_modules()
 use_memory_as_disk()
 share_mypy_cache()
 for _name in [*RANK_VARIABLES, *(name for name in os.environ if name.startswith("PROVML_"))]:

@@ -1,7 +1,7 @@
 """Set the markers `framework`, `slow` and `system` by test file, so that `make quick` can leave those tests out.
 
-A file that imports a machine-learning framework is found by its source. The other markers go by the name of the file
-(without `test_`), in whatever folder it is.
+A file that imports a machine-learning framework is found by its source, or by its folder where it imports the tests
+of a framework. The other markers go by the name of the file (without `test_`), in whatever folder it is.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ FRAMEWORK = re.compile(
     re.MULTILINE,
 )
 FRAMEWORK_FILES = {"docs", "examples"}  # pages and scripts with code for frameworks
+FRAMEWORK_FOLDERS = {"autolog"}
 SLOW = {  # reasoners, second engines, type checkers, builds, W3C suites, huge or stored journals, many runs or indexes
     "annotations", "artifacts", "bench", "browser", "class_hierarchy", "compare", "constraint_shapes",
     "damaged_index", "datatypes", "determinism", "hostile_journals", "index_comparison", "lake_questions", "lake_spark",
-    "lint", "loading", "loops",
-    "mlflow", "owl", "published_queries", "run_table", "shacl_w3c", "site", "static_site", "stored_journals",
+    "lint", "loading", "loops", "markers", "mlflow", "owl", "published_queries", "run_table", "shacl_w3c", "site",
+    "static_site", "stored_journals",
     "stream", "types", "typing", "validate", "wheel", "workflow",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
@@ -41,7 +42,8 @@ def markers_of(path: Path) -> tuple[str, ...]:
     """Return the markers of all tests in a file."""
     name = path.stem.removeprefix("test_")
     markers = []
-    if name in FRAMEWORK_FILES or FRAMEWORK.search(path.read_text(encoding="utf-8")):
+    in_framework_folder = path.parent.name in FRAMEWORK_FOLDERS
+    if in_framework_folder or name in FRAMEWORK_FILES or FRAMEWORK.search(path.read_text(encoding="utf-8")):
         markers.append("framework")
     if name in SLOW:
         markers.append("slow")

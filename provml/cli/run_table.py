@@ -29,6 +29,7 @@ MAX_TEXT_WIDTH = 28
 MIN_ERROR_WIDTH = 20
 STATUS_COLORS = {
     "FAILED": "red",
+    "INTERRUPTED": "yellow",
     "PRUNED": "yellow",
     "KILLED": "red",
     "LOST": "yellow",

@@ -53,8 +53,11 @@ class Folded:
         return self.steps[step][0].run
 
 
-def fold(records: LineageRecords) -> Folded:
-    """Return the lineage with alike nodes folded. Nothing that the picture is about is folded."""
+def fold(records: LineageRecords, opened: frozenset[str] = frozenset()) -> Folded:
+    """Return the lineage with alike nodes folded. Nothing that the picture is about is folded.
+
+    `opened` are ids of nodes and boxes that stood for several things; they are not folded.
+    """
     folded = Folded(
         {name: [item] for name, item in records.items.items()},
         {name: [step] for name, step in records.steps.items()},
@@ -64,22 +67,22 @@ def fold(records: LineageRecords) -> Folded:
         records.informations,
         records.starts,
     )
-    folded = _fold_steps(folded)
-    folded = _fold_items(folded)
-    return _fold_runs(folded) if len(folded.runs) > MAX_RUNS else folded
+    folded = _fold_steps(folded, opened)
+    folded = _fold_items(folded, opened)
+    return _fold_runs(folded, opened) if len(folded.runs) > MAX_RUNS else folded
 
 
-def _fold_steps(folded: Folded) -> Folded:
+def _fold_steps(folded: Folded, opened: frozenset[str]) -> Folded:
     """Fold the steps of a run that have the same kind and name."""
 
     def key(name: str) -> tuple[str, str, str]:
         step = folded.steps[name][0]
         return step.run, step.kind, step.name
 
-    return _merge(folded, steps=_alike(folded.steps, key, folded.starts))
+    return _merge(folded, steps=_alike(folded.steps, key, folded.starts, opened))
 
 
-def _fold_items(folded: Folded) -> Folded:
+def _fold_items(folded: Folded, opened: frozenset[str]) -> Folded:
     """Fold items of one kind that the same steps generated and used; checkpoints apart from the final model."""
     neighbours: dict[str, list[tuple[str, str, str]]] = {name: [] for name in folded.items}
     for generation in folded.generations:
@@ -91,22 +94,25 @@ def _fold_items(folded: Folded) -> Folded:
         item = folded.items[name][0]
         return item.kind, bool(item.section), *sorted(neighbours[name])
 
-    return _merge(folded, items=_alike(folded.items, key, folded.starts))
+    return _merge(folded, items=_alike(folded.items, key, folded.starts, opened))
 
 
-def _alike(names: Iterable[str], key: Callable[[str], Key], excluded: frozenset[str]) -> dict[str, str]:
+def _alike(
+    names: Iterable[str], key: Callable[[str], Key], excluded: frozenset[str], opened: frozenset[str]
+) -> dict[str, str]:
     """Return the representative of each name that is alike to more than MAX_ALIKE others."""
     groups: dict[Key, list[str]] = {}
     for name in names:
         if name not in excluded:
             groups.setdefault(key(name), []).append(name)
-    return {name: group[0] for group in groups.values() if len(group) > MAX_ALIKE for name in group}
+    folded = [group for group in groups.values() if len(group) > MAX_ALIKE and group[0] not in opened]
+    return {name: group[0] for group in folded for name in group}
 
 
 # ---- runs
 
 
-def _fold_runs(folded: Folded) -> Folded:
+def _fold_runs(folded: Folded, opened: frozenset[str]) -> Folded:
     """Fold runs whose steps have the same names, the same data from outside, and alike data of their own.
 
     Runs are visited in the order of their start, so what a run uses of another one is folded already.
@@ -123,6 +129,8 @@ def _fold_runs(folded: Folded) -> Folded:
             continue
         signature = _signature(folded, run, own, items, of_run)
         first = representatives.setdefault(signature, run)
+        if first in opened:
+            continue
         runs[run] = first
         first_names = {label: name for name, label in _own_names(folded, first, owners, of_run).items()}
         for name, label in own.items():
@@ -152,8 +160,8 @@ def _own_names(folded: Folded, run: str, owners: dict[str, str], of_run: RunPart
     steps, uses, generations = of_run[run]
     items = dict.fromkeys([*(use.item for use in uses), *(generation.item for generation in generations)])
     for name in (*steps, *(item for item in items if owners[item] == run)):
-        thing: Step | Item = folded.steps[name][0] if name in folded.steps else folded.items[name][0]
-        label = (type(thing).__name__, thing.kind, thing.name)
+        things: list[Step] | list[Item] = folded.steps[name] if name in folded.steps else folded.items[name]
+        label = (type(things[0]).__name__, things[0].kind, min(thing.name for thing in things))
         count = counts[label] = counts.get(label, 0) + 1
         labels[name] = (*label, str(count))
     return labels

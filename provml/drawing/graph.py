@@ -41,7 +41,10 @@ class Edge:
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes in a box, such as those of a run; `agents` are the people that the whole box is associated with."""
+    """Nodes in a box, such as those of a run; `agents` are the people that the whole box is associated with.
+
+    `iris` are the things that the box stands for, and `address` is where its title leads to.
+    """
 
     id: str
     kind: str
@@ -49,6 +52,8 @@ class Group:
     lines: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     alert: str = ""
+    iris: tuple[str, ...] = ()
+    address: str = ""
 
     @property
     def title(self) -> str:

@@ -17,6 +17,7 @@ from provml.drawing.graph import Edge, Graph, Group, Node
 from provml.drawing.records import Item, LineageRecords, RunRecord, Step
 from provml.drawing.text import single_line, wrap
 from provml.errors import WrongValue, plural
+from provml.journal.statuses import UNSUCCESSFUL
 
 DIGEST_DIGITS = 12
 """Digits of a digest that a node shows."""
@@ -34,13 +35,15 @@ class Lineage:
     node, and many runs of the same shape are one box.
     """
 
-    def __init__(self, records: LineageRecords) -> None:
+    def __init__(self, records: LineageRecords, opened: Iterable[str] = ()) -> None:
         self.records = records
+        self.opened = frozenset(opened)
+        """Ids of folded nodes and boxes whose parts are drawn one by one."""
 
     @cached_property
     def graph(self) -> Graph:
         """The nodes and edges that are drawn."""
-        return build_graph(self.records, fold(self.records))
+        return build_graph(self.records, fold(self.records, self.opened))
 
     def __repr__(self) -> str:
         graph = self.graph
@@ -247,7 +250,7 @@ def _range(values: list[str]) -> str:
 
 
 def _alert(steps: Sequence[Step]) -> str:
-    failed = [step for step in steps if step.status in ("FAILED", "KILLED", "LOST")]
+    failed = [step for step in steps if step.status in UNSUCCESSFUL]
     running = [step for step in steps if step.status == "RUNNING"]
     if len(steps) > 1:
         words = [f"{len(failed)} failed"] if failed else []
@@ -333,6 +336,7 @@ def _item_details(items: Sequence[Item]) -> str:
 
 def _group(name: str, runs: Sequence[RunRecord]) -> Group:
     run = runs[0]
+    iris = tuple(record.id for record in runs)
     people = tuple(dict.fromkeys(single_line(person) for record in runs for person in record.people))
     if len(people) > MAX_NAMES:
         people = (*people[: MAX_NAMES - 1], f"{len(people) - MAX_NAMES + 1} more")
@@ -341,12 +345,12 @@ def _group(name: str, runs: Sequence[RunRecord]) -> Group:
     if len(runs) == 1:
         words = [single_line(run.name) if run.name != run.label else "", model, run.started]
         status = run.status if run.status != "FINISHED" else ""
-        return Group(name, "run", single_line(run.label), tuple(filter(None, words)), people, status)
+        return Group(name, "run", single_line(run.label), tuple(filter(None, words)), people, status, iris)
     statuses = Counter(record.status for record in runs)
     words = [model, ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()) if status)]
     days = sorted({record.started.partition(" ")[0] for record in runs if record.started})
     words.append(" to ".join(dict.fromkeys((days[0], days[-1]))) if days else "")
-    return Group(name, f"{len(runs):,} runs of", single_line(run.name), tuple(filter(None, words)), people)
+    return Group(name, f"{len(runs):,} runs of", single_line(run.name), tuple(filter(None, words)), people, iris=iris)
 
 
 def _people(folded: Folded, boxes: Mapping[str, str]) -> tuple[list[Node], list[Edge]]:

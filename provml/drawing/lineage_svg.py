@@ -83,7 +83,7 @@ def draw(graph: Graph, link: Callable[[Node], str] | None = None) -> str:
         body += [_label(edge, route) for edge, route in drawn]
     order = sorted(shapes, key=lambda name: (placement.centres[name][1], placement.centres[name][0]))
     body += [_node(shapes[name], placement.centres[name], link, numbers.get(name, 0)) for name in order]
-    body += [style.draw(groups[name], box) for name, box in placement.boxes.items()]
+    body += [_group_title(style, groups[name], box) for name, box in placement.boxes.items()]
     body.append("</g>")
     bottom = top + placement.size.height + 22
     body.append(f'<g transform="translate({number(PADDING)} {number(bottom)})">{legend}</g>')
@@ -139,6 +139,8 @@ class Heading:
 
 
 def _heading(graph: Graph) -> Heading:
+    if not (graph.title or graph.subtitle or graph.notes):
+        return Heading("", 0.0, 0.0)
     title = shorten(graph.title, 760.0, HEADING_SIZE, bold=True, middle=True)
     width = text_width(title, HEADING_SIZE, bold=True)
     parts = [f'<text class="h" x="{PADDING:g}" y="{PADDING + 14:g}">{escape(title)}</text>']
@@ -153,7 +155,8 @@ def _heading(graph: Graph) -> Heading:
 def _legend(graph: Graph) -> tuple[str, float]:
     """Return the legend of the kinds of nodes that occur, and its width."""
     meanings = {"entity": "data or model", "activity": "step or stage", "agent": "person"}
-    kinds = {node.kind for node in graph.nodes} | ({"agent"} if any(group.agents for group in graph.groups) else set())
+    kinds = {node.kind for node in graph.nodes if not node.role}  # the page explains roles
+    kinds |= {"agent"} if any(group.agents for group in graph.groups) else set()
     parts, x = [], 0.0
     for kind, meaning in meanings.items():
         if kind not in kinds:
@@ -248,6 +251,11 @@ def _box(group: Group, box: Box) -> str:
         f'height="{number(box.height)}" rx="8"/>'
     )
     return f"<g><title>{escape(group.title)}</title>{rect}</g>"
+
+
+def _group_title(style: HeaderStyle | SidebarStyle, group: Group, box: Box) -> str:
+    title = style.draw(group, box)
+    return f'<a href="{escape(group.address)}">{title}</a>' if group.address else title
 
 
 def _agent(name: str, x: float, y: float) -> str:

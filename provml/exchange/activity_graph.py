@@ -177,9 +177,10 @@ class _GraphEvents:
 
     def _end(self, ordered: list[GraphActivity]) -> Iterator[events.AnyEvent]:
         statuses = {activity.status for activity in ordered}
-        error = next((activity.error for activity in ordered if activity.status == "FAILED"), [])
-        if "FAILED" in statuses:
-            yield events.End(self.ended, "FAILED", error)
+        failed = next((status for status in ("FAILED", "INTERRUPTED") if status in statuses), "")
+        error = next((activity.error for activity in ordered if activity.status == failed), [])
+        if failed:
+            yield events.End(self.ended, failed, error)
         elif ordered and statuses == {"FINISHED"} and all(activity.ended is not None for activity in ordered):
             yield events.End(self.ended, "FINISHED")
         else:

@@ -24,6 +24,7 @@ from provml.exchange.base import ImportOptions, SkippedPart, SourceRun
 from provml.exchange.foreign_run import SourceInfo, run_id
 from provml.exchange.losses import DATASETS, OTHERS, PARAMETERS
 from provml.exchange.source_files import check_depth, parse_json, read_text, sha256_of, sniff
+from provml.journal.statuses import STATUSES
 from provml.rdf.namespaces import PROV
 
 PROV_MARK = PROV.rstrip("#").encode()
@@ -32,7 +33,7 @@ RDF_FORMATS = {
     ".ttl": "turtle", ".nt": "nt", ".nq": "nquads", ".trig": "trig", ".rdf": "xml", ".owl": "xml", ".n3": "n3",
 }  # fmt: skip
 JSON_KEYS = ("entity", "activity", "agent", "used", "wasGeneratedBy", "bundle", "wasDerivedFrom")
-STATUSES = ("FINISHED", "FAILED", "KILLED", "LOST")
+ENDED = tuple(status for status in STATUSES if status != "RUNNING")
 
 
 class ProvDocumentFile:
@@ -140,7 +141,7 @@ def _add_activity(run: GraphRun, record: Any) -> None:
     activity.started = _time(start) if start is not None else activity.started
     activity.ended = _time(end) if end is not None else activity.ended
     for name, value in _attributes(record).items():
-        if name.rpartition(".")[2] == "status" and str(value) in STATUSES:
+        if name.rpartition(".")[2] == "status" and str(value) in ENDED:
             activity.status = str(value)
         run.losses.count(PARAMETERS)
         run.losses.preserve(PARAMETERS)

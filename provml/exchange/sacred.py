@@ -31,7 +31,7 @@ from provml.exchange.typed_text import TypedText, flatten, to_number
 from provml.recording.artifacts import media_type_of
 
 STATUSES = {
-    "COMPLETED": "FINISHED", "FAILED": "FAILED", "INTERRUPTED": "KILLED", "TIMEOUT": "KILLED", "DIED": "KILLED",
+    "COMPLETED": "FINISHED", "FAILED": "FAILED", "INTERRUPTED": "INTERRUPTED", "TIMEOUT": "KILLED", "DIED": "KILLED",
 }  # fmt: skip
 OWN_FILES = ("run.json", "config.json", "metrics.json", "cout.txt", "info.json")
 MAX_OUTPUT_CHARS = 1 << 20

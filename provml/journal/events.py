@@ -30,7 +30,7 @@ when the event is mapped or printed."""
 MAX_TEXT = 1 << 20
 """Characters of a text that `shorten` leaves: a parser of N-Triples accepts at most 16 MiB, escaped and in UTF-8."""
 TOO_DEEP = f"the values are nested in more than {MAX_DEPTH} levels"
-EndStatus = Annotated[str, msgspec.Meta(pattern="^(FINISHED|FAILED|PRUNED|KILLED|LOST)$")]
+EndStatus = Annotated[str, msgspec.Meta(pattern="^(FINISHED|FAILED|INTERRUPTED|PRUNED|KILLED|LOST)$")]
 """Status of a run that has ended."""
 
 

@@ -1,4 +1,4 @@
-"""The status of a run and of its writers: FINISHED, FAILED, PRUNED, KILLED, LOST or RUNNING."""
+"""The status of a run and of its writers: FINISHED, FAILED, INTERRUPTED, PRUNED, KILLED, LOST or RUNNING."""
 
 from __future__ import annotations
 

@@ -2,5 +2,7 @@
 
 from __future__ import annotations
 
-STATUSES = ("FINISHED", "FAILED", "PRUNED", "RUNNING", "KILLED", "LOST")
+STATUSES = ("FINISHED", "FAILED", "INTERRUPTED", "PRUNED", "RUNNING", "KILLED", "LOST")
 """All statuses that `provml.journal.status.status_of_run` returns."""
+UNSUCCESSFUL = ("FAILED", "INTERRUPTED", "KILLED", "LOST")
+"""Statuses of what did not come to its own end."""

@@ -1,4 +1,4 @@
-"""The status of a section or a process: FINISHED, or FAILED or PRUNED with the exception that left it."""
+"""The status of a section or a process: FINISHED, or FAILED, INTERRUPTED or PRUNED with the exception that left it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from provml.recording.redaction import redact_text
 MAX_MESSAGE_CHARS = 2000
 PRUNING = ("TrialPruned",)
 """Exceptions by which a search ends a trial that is not promising (Optuna)."""
+INTERRUPTION = KeyboardInterrupt.__name__
+"""The exception of Ctrl-C and of the stop button of a notebook: a person ended it, not a fault."""
 
 
 class ExceptionSummary(Exception):
@@ -20,12 +22,13 @@ class ExceptionSummary(Exception):
 
 UNKNOWN_EXCEPTION = ExceptionSummary("UnknownException", "left by an exception that the program caught")
 """The reason if an exception left a section and Python has no object for it any more."""
+INTERRUPT = ExceptionSummary(INTERRUPTION, "")
 
 
 def summarize_exception(error: BaseException | None) -> ExceptionSummary | None:
     """Return the type and message of an exception; None for none, and for an exit of the program without a failure."""
     status, details = status_of_exit(error)
-    return ExceptionSummary(*details) if status == "FAILED" else None
+    return ExceptionSummary(*details) if status in ("FAILED", "INTERRUPTED") else None
 
 
 def status_of_exit(error: BaseException | None) -> tuple[str, list[str]]:
@@ -35,8 +38,10 @@ def status_of_exit(error: BaseException | None) -> tuple[str, list[str]]:
     if isinstance(error, SystemExit) and error.code in (None, 0, False):
         return "FINISHED", []
     if isinstance(error, ExceptionSummary):
-        return "FAILED", [error.type_name, error.message]
+        return "INTERRUPTED" if error.type_name == INTERRUPTION else "FAILED", [error.type_name, error.message]
     status = "PRUNED" if type(error).__name__ in PRUNING else "FAILED"
+    if isinstance(error, KeyboardInterrupt):
+        status = "INTERRUPTED"
     try:
         message = redact_text(str(error)[: 2 * MAX_MESSAGE_CHARS])[:MAX_MESSAGE_CHARS]
     except Exception:

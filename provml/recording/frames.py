@@ -32,7 +32,7 @@ from time import perf_counter
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from provml.recording.exit_status import UNKNOWN_EXCEPTION, ExceptionSummary, summarize_exception
+from provml.recording.exit_status import INTERRUPT, UNKNOWN_EXCEPTION, ExceptionSummary, summarize_exception
 
 SWITCH = "PROVML_NO_FRAME_INSPECTION"
 BYTECODE_VERSIONS = ((3, 11), (3, 14))
@@ -278,10 +278,12 @@ class InspectedLoop(TracedLoop):
         """The frame of the loop when it was left; None if the loop had already ended."""
         self._was_raised = False
         self._raised: ExceptionSummary | None = None
+        self._interrupt_references = 0
 
     def take_item(self, frame: FrameType) -> None:
         """Note the frames that take the next item: a generator, such as a progress bar, passes it on."""
         self._offsets.clear()
+        self._interrupt_references = sys.getrefcount(KeyboardInterrupt)
         caller: FrameType | None = frame
         while caller is not None:
             self._outermost = id(caller), caller.f_code
@@ -298,7 +300,7 @@ class InspectedLoop(TracedLoop):
                 self._left_frame = id(frame), frame.f_code
                 self._was_raised = self._is_raising(frame, offset, start)
                 if self._was_raised:
-                    self._raised = summarize_exception(self._find_exception(frame) or UNKNOWN_EXCEPTION)
+                    self._raised = summarize_exception(self._find_exception(frame) or self._unnamed_exception())
                 return
             frame = frame.f_back
 
@@ -319,6 +321,16 @@ class InspectedLoop(TracedLoop):
             return _raised_exception(frame)
         except Exception:  # an object that cannot be inspected must not disturb the training
             return None
+
+    def _unnamed_exception(self) -> ExceptionSummary:
+        """Return the exception that leaves the loop, and that no object of Python is yet.
+
+        Up to Python 3.11, an exception of C code is only a reference to its class until somebody catches it: of
+        KeyboardInterrupt, which is the usual one, there is then one reference more than when the item was taken.
+        """
+        is_counted = sys.version_info < (3, 12)
+        is_interrupt = is_counted and sys.getrefcount(KeyboardInterrupt) > self._interrupt_references
+        return INTERRUPT if is_interrupt else UNKNOWN_EXCEPTION
 
     def _is_unwinding(self) -> bool:
         """Return whether an exception passes through the frames of the loop where they take an item."""

@@ -79,6 +79,14 @@ class JournalTarget:
         identity = {"pid": os.getpid(), "start_ticks": process.start_ticks(), "pid_namespace": process.namespace()}
         self.header = msgspec.structs.replace(self.header, **begin, **identity)
 
+    def identify_successor(self) -> None:
+        """Give the header of this journal, which continues another one of this process, a name and a time of its own.
+
+        It inherits what the other journal defined, as that of a forked child does.
+        """
+        begin = {"writer": ids.new_writer_id(), "time": time.time(), "parent": self.header.writer}
+        self.header = msgspec.structs.replace(self.header, **begin)
+
     def mark_deleted(self, error: Exception) -> None:
         """Give up: the journal was deleted."""
         self.error, self._is_deleted = error, True

@@ -179,7 +179,11 @@ class Run(RunCore):
     def __repr__(self) -> str:
         model = f" model={self.model!r}" if self.model != self.name else ""
         errors = f", {plural(self.capture_errors, 'capture error')}" if self.capture_errors else ""
-        return f"<Run {self.id} {self.name!r}{model} {'disabled' if self.disabled else self._status}{errors}>"
+        return f"<Run {self.id} {self.name!r}{model} {self._state()}{errors}>"
+
+    def _state(self) -> str:
+        is_open = self._writer is not None and not self._writer.has_ended and not self._writer.is_suspended
+        return "disabled" if self.disabled else "RUNNING" if is_open else self._status
 
     def show(self) -> RunCharts:
         """Return the curves of the run so far, as the viewer draws them, for a notebook: `run.show()`.
@@ -193,7 +197,7 @@ class Run(RunCore):
     def _repr_html_(self) -> str:
         rows = {
             "model": self.model,
-            "status": "disabled" if self.disabled else self._status,
+            "status": self._state(),
             "home": self.home,
             "open": ", ".join(section.name for section in list(self._open) if isinstance(section, Step)),
             "capture errors": self.capture_errors,
@@ -211,7 +215,7 @@ class Run(RunCore):
         return _rejoin, (self.experiment, self.model, *settings, self.id, str(self.home), parent)
 
     def finish(self, *, error: BaseException | None = None) -> None:
-        """End the run and everything that is open in it: FINISHED, or FAILED with the error.
+        """End the run and everything that is open in it: FINISHED, or FAILED or INTERRUPTED with the error.
 
         A run that trained nothing to the end, and whose last act was a training that an exception left, has failed with
         that exception, also if the program caught it.
@@ -244,16 +248,23 @@ class Run(RunCore):
             remove_if_complete(self._writer.folder)
 
     def _on_cell_error(self, error: BaseException, cell: int) -> None:
-        """Say at once that a cell of a notebook raised: its trainings have failed, and so has a run that it began.
+        """Say at once that a cell of a notebook raised: its trainings have failed, and so has the run.
 
-        After a KeyboardInterrupt the run goes on: people stop a training and evaluate it in the next cell.
+        A run that the same cell began has ended, unless it was interrupted: people stop a training and evaluate it in
+        the next cell. A run that goes on is RUNNING again from its next event on.
         """
         with report_errors(self):
             for section in [section for section, pid in list(self._open.items()) if pid == os.getpid()]:
                 section._on_cell_error(error)
             is_failed = self._failure is not None and not self._has_trained
-            if is_failed and cell == self._cell and not isinstance(error, KeyboardInterrupt):
+            if not is_failed or self._writer is None or self._writer.has_ended or self._writer.is_suspended:
+                return
+            if cell == self._cell and not isinstance(error, KeyboardInterrupt):
                 self.finish(error=error)
+            else:
+                end = events.End(time.time(), *status_of_exit(self._failure))
+                self._status = end.status
+                self._writer.suspend(end)
 
     def _at_exit(self) -> None:
         """Finish a run that nobody finished, with the exception that ends the process, if there is one."""

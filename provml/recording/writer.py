@@ -60,6 +60,8 @@ class JournalWriter:
         self._buffer_failed = False
         self._ended = threading.Event()
         self._is_forked = False  # a forked child opens its journal with its first event
+        self.is_suspended = False
+        """Whether the journal has an end, and the next event continues the run in another journal."""
         self._is_writing = False
         self._pending: list[bytes] = []  # events of signal handlers that interrupted a write
 
@@ -77,14 +79,13 @@ class JournalWriter:
     def suffix(self) -> str:
         """Suffix of the locations of this writer; empty for the main one."""
         with self.lock:
-            if self._is_forked:
-                self._reopen()
+            self._open_pending()
         return events.writer_suffix(self.header.writer)
 
     @property
     def has_ended(self) -> bool:
         """True after `close`."""
-        return self._ended.is_set()
+        return self._ended.is_set() and not self.is_suspended
 
     def _open(self) -> None:
         file = self._target.open()
@@ -123,11 +124,18 @@ class JournalWriter:
             with contextlib.suppress(OSError, ValueError, BufferError):
                 file.abandon()
 
-    def _reopen(self) -> None:
-        """Open the journal of a forked child."""
-        self._is_forked = False
-        self._target.identify_child()
-        self._open()
+    def _open_pending(self) -> None:
+        """Open the journal of a forked child, or the next one of a run that was suspended."""
+        if self._is_forked:
+            self._is_forked = False
+            self._target.identify_child()
+            self._open()
+        elif self.is_suspended:
+            lock, target = self.lock, self._target.for_child()
+            target.identify_successor()
+            self._reset(target)
+            self.lock = lock  # this thread holds it
+            self._open()
 
     def _watch_worker(self) -> None:
         """Close the journal at the end of a `multiprocessing` worker, which may not run atexit functions.
@@ -182,8 +190,7 @@ class JournalWriter:
     def acquire_buffer(self, owner: BufferOwner) -> BatchBuffer | None:
         """Return the batch buffer for a section; None if the journal is not mapped, or another thread owns it."""
         with self.lock:
-            if self._is_forked:
-                self._reopen()
+            self._open_pending()
             if self._buffer is None and not self._buffer_failed and isinstance(self._file, MappedJournalFile):
                 try:
                     limit = self._limits.flush_seconds
@@ -218,9 +225,8 @@ class JournalWriter:
 
     def _ensure_open(self, line: bytes) -> None:
         """Open the journal of a forked child, or try again; raise the reason if there is none, and keep the line."""
-        if self._is_forked:
-            self._reopen()
-        elif self._target.is_retry_due:
+        self._open_pending()
+        if self._file is None and self._target.is_retry_due:
             self._open()
         if self._file is None:
             self._target.keep(line)
@@ -297,10 +303,16 @@ class JournalWriter:
 
     # ---- the end
 
+    def suspend(self, end: events.End) -> None:
+        """End the journal for now: readers see how the run stands. The next event continues it in another journal."""
+        self.close(end)
+        self.is_suspended = self._ended.is_set()
+
     def close(self, end: events.End) -> None:
         """Write the last event and sync to the disk."""
         with self.lock:
-            if self.has_ended:
+            if self._ended.is_set():
+                self.is_suspended = False  # nothing was recorded since
                 return
             if self._is_forked:  # a child that recorded nothing
                 self._is_forked = False

@@ -198,6 +198,25 @@ def test_many_runs_of_the_same_shape_are_one_box():
     assert len(graph.nodes) == 3
 
 
+def test_a_folded_node_or_box_can_be_opened():
+    lineage = many_runs(20)
+    (box,) = Lineage(lineage).graph.groups
+    assert len(box.iris) == 20
+    assert len(Lineage(lineage, [box.id]).graph.groups) == 20
+    files = [Item(f"f{index}", "dataset", (f"{index}.png",)) for index in range(9)]
+    split = records([Step("s", "r", "split", "split")], files, [("s", item.id) for item in files])
+    folded = next(node for node in Lineage(split).graph.nodes if node.kind == "entity")
+    assert len(Lineage(split, [folded.id]).graph.nodes) == 10
+
+
+def test_runs_with_alike_data_have_the_same_shape_in_whatever_order_it_comes():
+    lineage = many_runs(8)
+    parts = [Item(f"p{n}-{(n + k) % 6}", "dataset", (f"part-{(n + k) % 6}",)) for n in range(8) for k in range(6)]
+    uses = (*lineage.uses, *(Use(f"t{item.id[1]}", item.id, "training") for item in parts))
+    graph = Lineage(replace(lineage, items={**lineage.items, **{i.id: i for i in parts}}, uses=uses)).graph
+    assert [group.title for group in graph.groups] == ["8 runs of flowers"]
+
+
 def test_a_few_runs_are_drawn_each():
     graph = Lineage(many_runs(3)).graph
     assert len(graph.groups) == 3

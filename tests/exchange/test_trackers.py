@@ -68,7 +68,13 @@ def test_folders_of_sacred(tmp_path: Path):
     report, runs = import_suite("sacred", tmp_path / "home", "runs")
     check_report(report)
     by_id = {run_id.split("-")[-2]: run for run_id, run in runs.items()}
-    statuses = {"COMPLETED": "FINISHED", "FAILED": "FAILED", "INTERRUPTED": "KILLED", "RUNNING": "LOST", None: "LOST"}
+    statuses = {
+        "COMPLETED": "FINISHED",
+        "FAILED": "FAILED",
+        "INTERRUPTED": "INTERRUPTED",
+        "RUNNING": "LOST",
+        None: "LOST",
+    }
     assert by_id.keys() == {run["id"] for run in truth["runs"]}
     for expected in truth["runs"]:
         run = by_id[expected["id"]]

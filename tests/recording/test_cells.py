@@ -9,17 +9,30 @@ from typing import Any
 
 import pytest
 
+import provml
 from provml.recording.context import CONTEXT
 
 pytest.importorskip("IPython")
 from IPython.core.interactiveshell import InteractiveShell
 
-BEGIN = "import provml; run = provml.record('nb', home={home!r}, capture_environment=False); training = run.training()"
+BEGIN = """
+import provml
+run = provml.record('nb', home={home!r}, capture_environment=False)
+training = run.training(using=run.dataset(b'rows', name='rows'))
+"""
 LOOP = """
 for epoch in training.epochs(100):
     if epoch == 3:
         raise {error}('stop')
 """
+
+TESTED_TRAINING = """
+PREFIX prov: <http://www.w3.org/ns/prov#> PREFIX provml: <https://w3id.org/provml#>
+PREFIX provlake: <https://w3id.org/provlake#>
+SELECT ?value ?status {
+  ?test provml:evaluatedTraining/provlake:status ?status .
+  ?measure prov:wasGeneratedBy ?test ; prov:value ?value .
+}"""
 
 
 @pytest.fixture
@@ -60,19 +73,39 @@ def test_a_run_whose_cell_raised_has_failed_at_once(tmp_path: Path, run_cell: Ca
     assert planned == {"epochs": 100}
 
 
-def test_after_an_interrupt_the_training_has_failed_and_the_run_goes_on(
+def test_a_run_that_was_interrupted_says_so_at_once_and_can_go_on(
     tmp_path: Path, run_cell: Callable[[str], list[dict[str, Any]]]
 ):
-    events = run_cell(BEGIN.format(home=str(tmp_path / "home")) + LOOP.format(error="KeyboardInterrupt"))
-    assert ends(events)["training"] == "FAILED"
-    assert "run" not in ends(events)
-    events = run_cell("with run.evaluation() as test:\n    test.measured(accuracy=0.9)")
-    assert ends(events)["evaluation"] == "FINISHED"
+    home = tmp_path / "home"
+    events = run_cell(BEGIN.format(home=str(home)) + LOOP.format(error="KeyboardInterrupt"))
+    assert ends(events) == {
+        "training/1": "FINISHED",
+        "training/2": "FINISHED",
+        "training/3": "INTERRUPTED",
+        "training": "INTERRUPTED",
+        "run": "INTERRUPTED",
+    }
+    assert [event["values"] for event in events if event["e"] == "parameter"] == [{"epochs": 100}]
+    with provml.open_store(home) as store:
+        (info,) = store.runs()
+        assert info.status == "INTERRUPTED"
+        assert store.ask("failed-runs").rows[0][2:6:3] == ("INTERRUPTED", "KeyboardInterrupt")
+
+    run_cell("model = training.produced(b'weights', name='net')")
+    with provml.open_store(home) as store:
+        assert store.run(info.id).status == "RUNNING", "the run goes on"
+    run_cell("with run.evaluation(of=model) as test:\n    test.measured(accuracy=0.9)\nrun.finish()")
+    with provml.open_store(home) as store:
+        assert store.run(info.id).status == "FINISHED"
+        assert not [result for result in store.validate().results if result.severity == "Violation"]
+        tested = store.query(TESTED_TRAINING)
+        assert tested.rows == [(0.9, "INTERRUPTED")], "the evaluation judges the model of the training that was stopped"
 
 
 def test_another_error_of_a_cell_ends_nothing(tmp_path: Path, run_cell: Callable[[str], list[dict[str, Any]]]):
     run_cell(BEGIN.format(home=str(tmp_path / "home")))
     assert ends(run_cell("a_name_that_does_not_exist")) == {}
     events = run_cell(LOOP.format(error="ValueError"))
-    assert ends(events)["training"] == "FAILED"
-    assert "run" not in ends(events), "another cell began it, and may go on with it"
+    assert (ends(events)["training"], ends(events)["run"]) == ("FAILED", "FAILED")
+    events = run_cell("with run.training() as training:\n    pass\nrun.finish()")
+    assert {event.get("status", "FINISHED") for event in events if event["e"] == "end"} == {"FAILED", "FINISHED"}

@@ -817,24 +817,32 @@ def fail_in_a_block(epochs: Any) -> None:
                 raise Interrupted("enough")
 
 
-def press_ctrl_c(epochs: Any) -> None:
+def interrupt(epochs: Any) -> None:
     for epoch in epochs:
         if epoch.index == 2:
             raise KeyboardInterrupt
 
 
+def press_ctrl_c(epochs: Any) -> None:
+    for epoch in epochs:
+        if epoch.index == 2:
+            signal.raise_signal(signal.SIGINT)  # the exception comes from C
+
+
 @pytest.mark.parametrize("with_", [True, False], ids=["with", "without with"])
-@pytest.mark.parametrize("loop", [fail_in, fail_under_a_bar, fail_in_a_block, press_ctrl_c])
+@pytest.mark.parametrize("loop", [fail_in, fail_under_a_bar, fail_in_a_block, interrupt, press_ctrl_c])
 def test_a_loop_left_by_an_exception_that_is_caught_fails_its_training_and_run(loop: Callable[..., None], with_: bool):
     run = record()
     training = run.training(epochs=100)
     with training if with_ else nullcontext(), suppress(Interrupted, KeyboardInterrupt):
         loop(training.epochs(100))
     run.finish()
-    reason = ["KeyboardInterrupt", ""] if loop is press_ctrl_c else ["Interrupted", "enough"]
-    assert ends(run) == {"training/1": "FINISHED", "training/2": "FAILED", "training": "FAILED"}
+    is_interrupted = loop in (interrupt, press_ctrl_c)
+    status = "INTERRUPTED" if is_interrupted else "FAILED"
+    reason = ["KeyboardInterrupt", ""] if is_interrupted else ["Interrupted", "enough"]
+    assert ends(run) == {"training/1": "FINISHED", "training/2": status, "training": status}
     assert [event.error for event in (*events_of(Done, run)[1:], *events_of(End, run))] == [reason] * 3
-    assert events_of(End, run)[0].status == "FAILED"
+    assert events_of(End, run)[0].status == status
     assert events_of(Begin, run)[0].values == {"epochs": 100}
     assert events_of(Adapted, run) == []
 
@@ -936,12 +944,12 @@ def run_cells(*cells: str) -> None:
 
 
 @pytest.mark.parametrize("loop", ["for epoch in training.epochs(9):", "bar = training.epochs(9)\nfor epoch in bar:"])
-def test_an_interrupted_cell_of_a_notebook_fails_its_training(loop: str):
+def test_an_interrupted_cell_of_a_notebook_interrupts_its_training(loop: str):
     body = "\n    if epoch.index == 3:\n        import os, signal; os.kill(os.getpid(), signal.SIGINT); [None] * 10"
     run_cells("training = run.training(epochs=9)", loop + body)
-    assert [ends("r")[location] for location in ("training/3", "training")] == ["FAILED", "FAILED"]
+    assert [ends("r")[location] for location in ("training/3", "training")] == ["INTERRUPTED", "INTERRUPTED"]
     (end,) = events_of(End, "r")
-    assert (end.status, end.error) == ("FAILED", ["KeyboardInterrupt", ""])
+    assert (end.status, end.error) == ("INTERRUPTED", ["KeyboardInterrupt", ""])
 
 
 @pytest.mark.parametrize("loop", ["for epoch in training.epochs(9):", "bar = training.epochs(9)\nfor epoch in bar:"])
@@ -1050,7 +1058,7 @@ def test_child_processes_join_the_run_that_is_still_active():
 ENDINGS = {
     "pass": ("FINISHED", []),
     "1 / 0": ("FAILED", ["ZeroDivisionError", "division by zero"]),
-    "raise KeyboardInterrupt": ("FAILED", ["KeyboardInterrupt", ""]),
+    "raise KeyboardInterrupt": ("INTERRUPTED", ["KeyboardInterrupt", ""]),
     "sys.exit(3)": ("FAILED", ["SystemExit", "3"]),
     "sys.exit('diverged')": ("FAILED", ["SystemExit", "diverged"]),
     "sys.exit(0)": ("FINISHED", []),
@@ -1089,8 +1097,7 @@ def check_ending(ending: str, with_: bool) -> None:
     in_python(body, check=False)
     (end,) = events_of(End, "r")
     assert (end.status, end.error) == ENDINGS[ending]
-    failed = "FINISHED" if end.status == "FINISHED" else "FAILED"
-    assert ends("r")["training"] == ends("r")["training/1"] == failed
+    assert ends("r")["training"] == ends("r")["training/1"] == end.status
 
 
 def test_a_caught_sys_exit_does_not_end_the_run():

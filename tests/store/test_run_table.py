@@ -93,7 +93,7 @@ def test_status_and_name_select_runs(store: Store):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"status": "DONE"}, "Use FINISHED, FAILED, PRUNED, RUNNING, KILLED, LOST."),
+        ({"status": "DONE"}, "Use FINISHED, FAILED, INTERRUPTED, PRUNED, RUNNING, KILLED, LOST."),
         ({"limit": -1}, "Pass 0 or more."),
         ({"where": 3}, "Pass a condition"),
     ],

@@ -18,7 +18,7 @@ from provml.web.viewer.links import with_query
 from provml.web.viewer.viewer import Page, Viewer
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "contains")
-MAX_CONDITIONS = 4
+MAX_CONDITIONS = 8
 DEFAULT_LIMIT, MAX_LIMIT = 100, 10_000
 QUERY_SECONDS = 30.0
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
@@ -57,11 +57,12 @@ def build(viewer: Viewer, params: QueryParams) -> Page:
         "sets": [(each, _attributes_of(each, attributes)) for each in flow.sets.values() if _is_readable(each)],
         "chosen_sets": chosen_sets,
         "picture": dataflow_page.draw(
-            flow, lambda name: with_query("/build", _toggled(params, plan, name)) + "#attributes"
+            flow, lambda name: with_query("/build", _toggled(params, plan, name)) + "#attributes", chosen_sets
         ),
         "attributes": list(attributes.values()),
         "shown": {attribute.key for attribute in shown},
-        "conditions": [*_condition_fields(params), ("", "=", "")][:MAX_CONDITIONS],
+        "conditions": _condition_rows(params),
+        "can_add": len(_condition_rows(params)) < MAX_CONDITIONS,
         "operators": OPERATORS,
         "order": params.get("order", ""),
         "descending": params.get("desc") == "1",
@@ -103,7 +104,8 @@ def save(viewer: Viewer, fields: QueryParams) -> str:
 def _toggled(params: QueryParams, plan: str, name: str) -> dict[str, Any]:
     sets = params.getlist("set")
     sets = [each for each in sets if each != name] if name in sets else [*sets, name]
-    return {"plan": plan, "set": sets, "show": params.getlist("show")}
+    others = {key: params.getlist(key) for key in ("show", "where", "op", "value", "order", "desc", "limit", "rows")}
+    return {"plan": plan, "set": sets, **others}
 
 
 def _is_readable(each: DataSet) -> bool:
@@ -141,6 +143,14 @@ def _condition_fields(params: QueryParams) -> list[tuple[str, str, str]]:
     names, operators, values = (params.getlist(key) for key in ("where", "op", "value"))
     fields = list(zip(names, operators, values, strict=False))
     return [(name, operator, value) for name, operator, value in fields if name and value.strip()]
+
+
+def _condition_rows(params: QueryParams) -> list[tuple[str, str, str]]:
+    """Return the conditions of the form, with an empty one at least, or as many as were asked for."""
+    fields = _condition_fields(params)
+    text = params.get("rows", "")
+    count = max(int(text) if text.isdecimal() and len(text) < 3 else 1, len(fields) + (not fields))
+    return [*fields, *[("", "=", "")] * count][: min(count, MAX_CONDITIONS)]
 
 
 def _conditions(params: QueryParams, attributes: dict[str, Attribute]) -> list[tuple[Attribute, str, str]]:

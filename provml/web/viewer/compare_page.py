@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
@@ -18,7 +19,7 @@ from provml.store.curves import RunCurves
 from provml.store.lineage import lineage as lineage_of
 from provml.store.run_table import PREFIXES
 from provml.web.problems import Problem
-from provml.web.viewer.lineage_page import graph_context, merged
+from provml.web.viewer.lineage_page import Opened, graph_context, merged
 from provml.web.viewer.links import MAX_COMPARED
 from provml.web.viewer.render import charts
 from provml.web.viewer.viewer import Page, Viewer
@@ -51,16 +52,23 @@ def compare(viewer: Viewer, params: QueryParams) -> Page:
         "labels": labels,
         "has_graph": len(infos) <= MAX_GRAPH_RUNS,
         "show_graph": params.get("graph") == "1" or viewer.links.is_static,
-        "graph_address": f"{viewer.links.compare(ids)}&graph=1#graph",
+        "graph_address": _graph_address(viewer, ids),
         "command": f"provml compare {' '.join(ids)}",
         "python": f"store.compare({', '.join(map(repr, ids))})",
     }
     if context["show_graph"] and context["has_graph"]:
-        context |= graph_context(
-            viewer, merged([lineage_of(viewer.store, info.iri) for info in infos], f"{len(infos)} runs")
-        )
+        records = merged([lineage_of(viewer.store, info.iri) for info in infos], f"{len(infos)} runs")
+        context |= graph_context(viewer, records, Opened.of(params, lambda opened: _graph_address(viewer, ids, opened)))
     is_live = any(info.status == "RUNNING" for info in infos)
     return Page("compare.html", f"Compare {len(infos)} runs", context, is_live=is_live)
+
+
+def _graph_address(viewer: Viewer, ids: Sequence[str], opened: Sequence[str] = ()) -> str:
+    """Return the address of the comparison with its graph; a static page has the graph without it."""
+    if viewer.links.is_static:
+        return ""
+    parts = urlencode([("graph", "1"), *(("open", name) for name in opened)])
+    return f"{viewer.links.compare(ids)}&{parts}#graph"
 
 
 def _row(row: tuple[Any, ...]) -> dict[str, Any]:

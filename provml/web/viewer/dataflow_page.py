@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,7 +95,7 @@ def dataflow(viewer: Viewer, params: QueryParams) -> Page:
         "plan": plan,
         "plan_label": dict(listed)[plan],
         "pictures": [
-            (label, draw(flow, lambda name: f"{_address(plan, name)}#attributes", chosen)) for label, flow in flows
+            (label, draw(flow, lambda name: f"{_address(plan, name)}#attributes", (chosen,))) for label, flow in flows
         ],
         "sets": [(each, _address(plan, key)) for key, each in merged.items()],
         "chosen": merged.get(chosen),
@@ -154,8 +154,8 @@ def _add(flow: Dataflow, step: str, attribute: str, label: str, kind: str, *, is
         pairs.append((step, key))
 
 
-def draw(flow: Dataflow, link: Any, chosen: str = "") -> str:
-    """Return the picture of a dataflow; `link` returns the address of a dataset."""
+def draw(flow: Dataflow, link: Any, chosen: Collection[str] = ()) -> str:
+    """Return the picture of a dataflow; `link` returns the address of a dataset. Chosen datasets stand out."""
     nodes = [
         Node(
             each.id,
@@ -163,7 +163,7 @@ def draw(flow: Dataflow, link: Any, chosen: str = "") -> str:
             single_line(each.title),
             (f"{each.role} · {each.kind}", *_attribute_lines(each)),
             details="\n".join(map(single_line, [f"{each.role}: {each.title}", *each.attributes.values()])),
-            is_start=each.id == chosen,
+            is_start=each.id in chosen,
             iris=(each.id,),
             role=each.role,
         )

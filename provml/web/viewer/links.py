@@ -12,6 +12,8 @@ RUN_TABS = ("epochs", "layers", "environment", "lineage", "validation", "artifac
 """Parts of the page of a run that have an address of their own."""
 MAX_COMPARED = 12
 """Runs that can be compared; more curves could not be told apart."""
+EXAMPLE_ORIGIN = "http://127.0.0.1:8420"
+"""Stands in texts for the address of the service; a page that a service sends has its own."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -49,9 +51,10 @@ class Links:
         """Return the address of a question."""
         return with_query(f"/questions/{quote(name, safe='')}", params)
 
-    def lineage(self, subject: str, *, forward: bool = False, fmt: str = "") -> str:
-        """Return the address of a lineage."""
-        return with_query("/lineage", {"of": subject, "dir": "forward" if forward else "", "format": fmt})
+    def lineage(self, subject: str, *, forward: bool = False, fmt: str = "", opened: Iterable[str] = ()) -> str:
+        """Return the address of a lineage; `opened` are folded nodes whose parts it shows."""
+        direction = "forward" if forward else ""
+        return with_query("/lineage", {"of": subject, "dir": direction, "open": list(opened), "format": fmt})
 
 
 class FileLinks(Links):
@@ -99,13 +102,13 @@ class FileLinks(Links):
         """Return the file of a question without parameters."""
         return "" if _query(params) else f"question-{_file_name(name)}.html"
 
-    def lineage(self, subject: str, *, forward: bool = False, fmt: str = "") -> str:
+    def lineage(self, subject: str, *, forward: bool = False, fmt: str = "", opened: Iterable[str] = ()) -> str:
         """Return the lineage of a run, which is a part of its page."""
-        return "" if forward or fmt else self.run(subject, "lineage")
+        return "" if forward or fmt or list(opened) else self.run(subject, "lineage")
 
 
 def _query(params: dict[str, object]) -> str:
-    return urlencode({name: value for name, value in params.items() if value not in (None, "", False)}, doseq=True)
+    return urlencode({name: value for name, value in params.items() if value not in (None, "", False, [])}, doseq=True)
 
 
 def with_query(path: str, params: dict[str, object]) -> str:

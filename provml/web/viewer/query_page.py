@@ -23,7 +23,7 @@ from provml.store.ontology_terms import abbreviate, ontology_terms
 from provml.web.negotiation import GRAPHS, RESULTS
 from provml.web.problems import Problem
 from provml.web.routing import service_of
-from provml.web.viewer.links import with_query
+from provml.web.viewer.links import EXAMPLE_ORIGIN, with_query
 from provml.web.viewer.render import MAX_STYLED_SERIES, charts
 from provml.web.viewer.viewer import Page, Viewer
 
@@ -201,7 +201,8 @@ def _ways(text: str) -> list[tuple[str, str]]:
     header = 'curl -H "Authorization: Bearer $PROVML_READ_TOKEN" -H "Accept: text/csv"'
     data = f"--data-urlencode {shlex.quote(f'query={text}')}"
     return [
+        ("Link to share", f"{EXAMPLE_ORIGIN}{with_query('/query', {'query': text})}"),
         ("Python", f'import provml\n\nwith provml.open() as store:\n    print(store.query("""{text}"""))'),
         ("Command line", f"provml query {shlex.quote(text)}"),
-        ("curl", f"{header} \\\n  {data} http://127.0.0.1:8420/sparql"),
+        ("curl", f"{header} \\\n  {data} {EXAMPLE_ORIGIN}/sparql"),
     ]

@@ -16,6 +16,7 @@ from provml.catalog import INTENTS, UNLIMITED, USER_INTENT, Parameter, Query
 from provml.errors import InvalidParameter, PlotError, ProvmlError
 from provml.store import name_lookup
 from provml.web.problems import Problem
+from provml.web.viewer.links import EXAMPLE_ORIGIN
 from provml.web.viewer.render import charts
 from provml.web.viewer.viewer import Page, Viewer
 
@@ -153,6 +154,6 @@ def _ways(viewer: Viewer, query: Query, values: Mapping[str, Any]) -> list[tuple
     return [
         ("Python", f"import provml\n\nwith provml.open() as store:\n    print(store.ask({query.name!r}{arguments}))"),
         ("Command line", " ".join(["provml ask", query.name, *options])),
-        ("curl", f"{header} \\\n  'http://127.0.0.1:8420{address}{sign}format=csv'"),
-        ("Address", address),
+        ("curl", f"{header} \\\n  '{EXAMPLE_ORIGIN}{address}{sign}format=csv'"),
+        ("Link", f"{EXAMPLE_ORIGIN}{address}"),
     ]

@@ -25,16 +25,22 @@ from provml.drawing import chart, lineage_svg, svg
 from provml.drawing.palette import DARK, LIGHT, Theme
 from provml.errors import plural
 from provml.model.values import IRI
-from provml.web.viewer.links import Links
+from provml.web.viewer.links import EXAMPLE_ORIGIN, Links
 from provml.web.viewer.viewer import Page
 
 MAX_TEXT = 80
 """Characters of a text that a cell shows; the tooltip has more."""
 MAX_TITLE = 400
+MAX_LINES = 30
+"""Lines of an error message that a page shows."""
 MAX_POINTS = 1000
 """Points of a curve that a page has; of more, the extremes of each part."""
 MAX_STYLED_SERIES = 12
-STATUS_SIGNS = {"FINISHED": "✓", "FAILED": "✗", "PRUNED": "✂", "RUNNING": "◐", "KILLED": "✗", "LOST": "?"}
+WIDTH_STEP, MAX_WIDTH_STEPS = 200, 60
+"""The least width of a picture, below which it cannot be read, is a class in steps of some pixels."""
+STATUS_SIGNS = {
+    "FINISHED": "✓", "FAILED": "✗", "INTERRUPTED": "■", "PRUNED": "✂", "RUNNING": "◐", "KILLED": "✗", "LOST": "?",
+}  # fmt: skip
 PAGES = (
     ("", "Runs"),
     ("models", "Models"),
@@ -49,6 +55,8 @@ PAGES = (
 )
 """The pages of the navigation, with their titles."""
 MEDIA_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+_WORD_STARTS = re.compile(r"(?<=[_./:-])(?=\w)|(?<=[a-z0-9])(?=[A-Z])")
+_LEAST_WIDTH = re.compile(r'<svg [^>]*? style="[^"]*min-width:(\d+)px')
 _STYLE_ELEMENT = re.compile("<style>.*?</style>", re.DOTALL)
 _STYLE_ATTRIBUTE = re.compile(r'(<svg [^>]*?) style="[^"]*"')
 
@@ -67,6 +75,8 @@ def render(page: Page, links: Links, *, active: str = "", shared: Mapping[str, A
         "can_write": False,
         "form_token": "",
         "home": "",
+        "origin": EXAMPLE_ORIGIN,
+        "example_origin": EXAMPLE_ORIGIN,
         **(shared or {}),
         **page.context,
     }
@@ -85,6 +95,8 @@ def _environment() -> Environment:
     environment.filters.update(
         text=text,
         long_text=lambda value: text(value, MAX_TITLE),
+        lines=lambda value: "\n".join(text(line, MAX_TITLE) for line in str(value).splitlines()[:MAX_LINES]),
+        breakable=breakable,
         moment=moment,
         duration=format_duration,
         size=format_size,
@@ -105,6 +117,11 @@ def text(value: Any, limit: int = MAX_TEXT) -> str:
     """Return any value as one line of text without control characters, shortened."""
     line = format_cell(value) if not isinstance(value, str) else single_line(str(value))
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def breakable(value: Any) -> Markup:
+    """Return a name that a browser may break after a separator and before a capital letter, not inside a word."""
+    return Markup("<wbr>").join(_WORD_STARTS.split(text(value)))
 
 
 def moment(value: datetime | None, *, seconds: bool = False) -> Markup:
@@ -150,7 +167,11 @@ def value_html(value: Any, links: Links, digits: int = 4) -> Markup:
 
 def inline_svg(picture: str) -> Markup:
     """Return a picture of `provml.drawing` for a page, whose style sheet has its rules."""
+    least = _LEAST_WIDTH.search(picture)
     plain = _STYLE_ATTRIBUTE.sub(r"\1", _STYLE_ELEMENT.sub("", picture))
+    if least is not None:  # the policy of the pages allows no style attribute
+        step = min(int(least[1]) // WIDTH_STEP, MAX_WIDTH_STEPS)
+        plain = plain.replace('class="provml-picture', f'class="provml-picture least-{step}', 1)
     if "<a href=" in plain:  # an image has no parts that can be reached by keyboard
         plain = plain.replace('role="img"', 'role="group" aria-label="Graph"', 1)
     return Markup(plain)
@@ -246,7 +267,8 @@ def style_sheet() -> str:
     """Return the style sheet of the pages: colours, rules of pictures, and our own rules."""
     pictures = [svg.STYLE, lineage_svg.STYLE, *(chart.chart_style(count) for count in range(1, MAX_STYLED_SERIES + 1))]
     tokens = f":root{{{_tokens(LIGHT)}}}@media screen and (prefers-color-scheme:dark){{:root{{{_tokens(DARK)}}}}}"
-    return "\n".join([tokens, *pictures, _read("uPlot.min.css"), _read("viewer.css")])
+    widths = [f".picture .least-{step}{{min-width:{step * WIDTH_STEP}px}}" for step in range(1, MAX_WIDTH_STEPS + 1)]
+    return "\n".join([tokens, *pictures, *widths, _read("uPlot.min.css"), _read("viewer.css")])
 
 
 def _read(name: str) -> str:

@@ -23,6 +23,7 @@ from provml.web.negotiation import negotiate
 from provml.web.problems import TITLES, Problem
 from provml.web.routing import read_body, require, route, service_of
 from provml.web.service import Service
+from provml.web.service_description import service_url
 from provml.web.viewer import (
     build_page,
     compare_page,
@@ -176,7 +177,7 @@ def _query(viewer: Viewer) -> Endpoint:
 
 def _node(viewer: Viewer) -> Endpoint:
     """Return the endpoint of any node: a page for browsers, RDF for others."""
-    page = _page(viewer, node_page.node, "")
+    page = _page(viewer, node_page.node, "nodes")
 
     async def node(request: Request) -> Response:
         media = negotiate(request.headers.get("accept", ""), request.query_params.get("format", ""), provenance.PAGES)
@@ -215,6 +216,7 @@ def _shared(request: Request) -> dict[str, Any]:
         "can_write": can_write,
         "form_token": service.guard.form_token if can_write else "",
         "home": str(service.home),
+        "origin": service_url(request),
     }
 
 

@@ -25,7 +25,7 @@ from provml.store.run_facts import PEOPLE, SEEDS, join_names
 from provml.store.run_report import extremes
 from provml.store.run_tables import RunTables
 from provml.web.problems import Problem
-from provml.web.viewer.lineage_page import lineage_context
+from provml.web.viewer.lineage_page import Opened, lineage_context
 from provml.web.viewer.render import charts
 from provml.web.viewer.validation_page import validation_context
 from provml.web.viewer.viewer import Page, Viewer
@@ -76,6 +76,7 @@ LAYERS = """SELECT ?stage ?layer ?index ?name ?type ?block ?input ?output ?param
   OPTIONAL { ?layer provml:hasParameter ?node . ?node prov:value ?setting ;
              provlake:wasDerivedFromAttribute/rdfs:label ?key }
 } ORDER BY ?stage ?index ?name ?key"""
+LAYER_COLUMNS = dict(enumerate(("layer", "name", "type", "block", "input", "output", "parameters")))
 OWN_TRIPLES = """CONSTRUCT { ?node ?p ?o } WHERE {
   { BIND($run AS ?node) } UNION { ?node provlake:wasMemberOfWorkflowExecution $run }
   ?node ?p ?o
@@ -259,7 +260,16 @@ def _layers(viewer: Viewer, params: QueryParams, info: RunInfo) -> Page:
         if key is not None:
             entry["settings"][str(key)] = setting
     total = sum(entry["parameters"] or 0 for entry in layers.values())
-    return _page(viewer, info, "run_layers.html", "layers", {"layers": list(layers.values()), "total": total})
+    columns = [
+        number for number in LAYER_COLUMNS if any(entry["cells"][number] is not None for entry in layers.values())
+    ]
+    context = {
+        "layers": list(layers.values()),
+        "total": total,
+        "columns": [(number, LAYER_COLUMNS[number]) for number in columns],
+        "has_stages": len({entry["stage"] for entry in layers.values()}) > 1,
+    }
+    return _page(viewer, info, "run_layers.html", "layers", context)
 
 
 def _environment(viewer: Viewer, params: QueryParams, info: RunInfo) -> Page:
@@ -291,7 +301,9 @@ def _environment(viewer: Viewer, params: QueryParams, info: RunInfo) -> Page:
 
 
 def _lineage(viewer: Viewer, params: QueryParams, info: RunInfo) -> Page:
-    context = lineage_context(viewer, info.iri, forward=params.get("dir") == "forward")
+    direction = "forward" if params.get("dir") == "forward" else ""
+    opened = Opened.of(params, lambda ids: viewer.links.run(info.id, "lineage", dir=direction, open=list(ids)))
+    context = lineage_context(viewer, info.iri, direction == "forward", opened)
     return _page(viewer, info, "run_lineage.html", "lineage", context)
 
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from provml.answers.table import is_numeric
 from provml.errors import ProvmlError
+from provml.journal.statuses import STATUSES
 from provml.store import RunInfo
 from provml.store.lineage_walk import rows_about
 from provml.store.run_table import Row, RunTable
@@ -56,6 +57,7 @@ def runs(viewer: Viewer, params: QueryParams) -> Page:
         "shared": _shared(shown),
         "has_one_name": len({row["name"] for row in shown.rows}) < 2,
         "rows": [_row(row, title, infos.get(row["run"])) for title, row in part],
+        "has_tags": any(info.tags for info in listed),
         "curves": viewer.cached_by_run(listed, lambda new: _sparklines(viewer, new)),
         "progress": _progress(viewer, [info for info in listed if info.status == "RUNNING"], part),
         "total": len(table.rows),
@@ -64,6 +66,7 @@ def runs(viewer: Viewer, params: QueryParams) -> Page:
         "page_count": max(-(-len(rows) // PAGE_ROWS), 1),
         "where": where,
         "status": params.get("status", ""),
+        "statuses": STATUSES,
         "group": group,
         "sort": shown.sort_column,
         "descending": params.get("desc") == "1",

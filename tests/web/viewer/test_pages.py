@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
@@ -155,6 +156,13 @@ def test_a_wrong_filter_is_explained_on_the_page(flowers: TestClient):
     assert "learning_rate" in text
 
 
+def test_the_place_of_an_error_in_a_filter_is_under_its_column(flowers: TestClient):
+    message = flowers.get("/", params={"where": "learning_rate > > 1"}).text.partition('role="alert">')[2]
+    lines = message.partition("</pre>")[0].splitlines()
+    place = next(number for number, line in enumerate(lines) if "^" in line)
+    assert lines[place].index("^") == lines[place - 1].replace("&gt;", ">").rindex(">")
+
+
 def test_runs_as_csv_follow_the_filter(flowers: TestClient):
     lines = flowers.get("/runs.csv?where=learning_rate < 1").text.splitlines()
     assert len(lines) == 3
@@ -211,6 +219,22 @@ def test_graph_and_list_have_the_same_nodes(flowers: TestClient):
     assert sorted(drawn) == sorted(listed)
 
 
+def test_folded_parts_of_a_lineage_are_shown_on_demand(tmp_path: Path):
+    with provml.record("split", home=tmp_path / "home", run="s1", capture_environment=False) as run:
+        with run.filter("split", using=run.dataset(b"all", name="all")) as step:
+            parts = [step.produced(str(number).encode(), name=f"part-{number}") for number in range(9)]
+        with run.training(using=parts) as training:
+            training.produced(b"weights")
+    for client in client_of(tmp_path / "home"):
+        for address in ("/lineage?of=s1", "/runs/s1/lineage"):
+            text = client.get(address).text
+            expand = unescape(re.findall(r'<a href="([^"]*open=[^"]*)"', text)[0])
+            opened = client.get(expand).text
+            assert opened.count('class="n entity') - text.count('class="n entity') == 8
+            assert "Fold alike nodes again" in opened
+            assert "show each" not in opened
+
+
 @pytest.mark.parametrize(
     ("fmt", "start"), [("svg", "<svg"), ("dot", "digraph"), ("mermaid", "---"), ("ttl", "@prefix")]
 )
@@ -236,6 +260,7 @@ def test_questions_have_forms_and_are_answered_in_other_ways(flowers: TestClient
     assert {"net", "accuracy", "learning_rate"} <= options
     assert "store.ask('adaptations-of-best', model='net')" in elements.text
     assert "provml ask adaptations-of-best --model net" in elements.text
+    assert f"{HOST}/questions/adaptations-of-best?model=net" in elements.text
     assert flowers.get("/questions/q6?model=net&format=csv").text.startswith("training,value,epoch")
 
 
@@ -275,6 +300,8 @@ def test_nodes_are_pages_for_browsers_and_rdf_for_programs(flowers: TestClient):
     assert "has_provenance" in html.headers["link"]
     turtle = flowers.get(address, headers={"Accept": "text/turtle"})
     assert turtle.headers["content-type"].startswith("text/turtle")
+    assert "training/parameter/learning_rate = 0.1" in " ".join(Elements(html.text).text.split())
+    assert "provlake:<wbr>was<wbr>Member<wbr>Of<wbr>Workflow<wbr>Execution" in html.text
     redirect = flowers.get("/id/run/monday", follow_redirects=False)
     assert redirect.status_code == 303
     assert redirect.headers["location"].startswith("/nodes?iri=")
@@ -304,6 +331,17 @@ def test_a_query_is_built_from_attributes_and_conditions(flowers: TestClient):
     assert "FILTER(?learning_rate < 1)" in text
     assert "ORDER BY ASC(?learning_rate)" in text
     assert "2 rows" in text
+
+
+def test_the_query_builder_keeps_what_was_filled_in(flowers: TestClient):
+    params = built(flowers, "learning_rate", where="learning_rate", op="<", value="1", order="learning_rate", rows="2")
+    text = flowers.get(f"/build?{params}").text
+    assert text.count('aria-label="Comparison"') == 2
+    toggle = unescape(re.findall(r'<a href="(/build\?[^"]*)"', text)[0])
+    chosen = flowers.get(toggle).text
+    assert "FILTER(?learning_rate &lt; 1)" in chosen
+    assert "ORDER BY ASC(?learning_rate)" in chosen
+    assert re.search(r'class="n entity s role-', chosen)
 
 
 def test_a_built_query_can_be_saved_as_a_question(tmp_path: Path):

@@ -149,8 +149,8 @@ async function poll() {
 // ---- graphs: focus or point at a node, and its whole path stands out
 function watchPictures(root = document) {
   all(".picture", root).forEach((picture) => {
-    const edges = all(".edge[data-later]", picture);
     const walk = (start, from, to) => {
+      const edges = all(".edge[data-later]", picture);
       const nodes = new Set([start]), stack = [start];
       while (stack.length) {
         const node = stack.pop();
