@@ -52,7 +52,14 @@ SECTIONS: dict[str, list[str]] = {
         "provml.lake.open_lake",
         "provml.lake.Lake",
     ],
-    "Import": ["provml.exchange.read", "provml.exchange.ImportReport", "provml.exchange.ImportedRun"],
+    "Import": [
+        "provml.exchange.read",
+        "provml.exchange.ImportReport",
+        "provml.exchange.ImportedRun",
+        "provml.exchange.bundle",
+        "provml.exchange.merge",
+    ],
+    "Export": ["provml.store.exporting.Exported"],
     "Validate": ["provml.validation.validate", "provml.Report"],
     "Typed nodes and RDF": [
         "provml.Thing",

@@ -13,6 +13,7 @@ import click
 from api_page import api_page
 from architecture_picture import architecture_svg
 from events_page import events_page, schema_file
+from export_pages import format_page, index_page, tables
 from http_page import http_page
 from lake_page import lake_page
 from queries_page import queries_page
@@ -74,6 +75,8 @@ PAGES = {
     "reference/questions.md": lambda: queries_page(HEAD),
     "../queries/queries.ttl": lambda: queries_turtle(HEAD),
     "reference/constraints.md": lambda: validation_page(HEAD),
+    "how-to/export/index.md": lambda: index_page(HEAD),
+    **{f"how-to/export/{name}.md": lambda table=table: format_page(HEAD, table) for name, table in tables().items()},
 }
 
 
@@ -87,4 +90,5 @@ if __name__ == "__main__":
     if "--check" in sys.argv:
         sys.exit(f"stale: {', '.join(old)}; run `python docs/make.py`" if old else 0)
     for name in old:
+        (HERE / name).parent.mkdir(exist_ok=True)
         (HERE / name).write_text(PAGES[name]())

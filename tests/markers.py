@@ -28,7 +28,7 @@ SLOW = {  # reasoners, second engines, type checkers, builds, W3C suites, huge o
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
     "annotation_processes", "artifact_processes", "ask", "autolog_run", "background_sync", "batch_buffer", "browser",
-    "child_runs",
+    "bundles", "child_runs",
     "clients", "crash", "demo", "endpoint", "endpoint_sync", "header_timeout", "journals", "lake_s3", "lake_spark",
     "live", "log", "maintenance",
     "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store", "replay",

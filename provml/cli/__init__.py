@@ -4,7 +4,7 @@ group        the command group: errors become messages and exit codes
 options      options and helpers that commands share
 output       answers in a format, to the terminal or to a file
 
-runs         runs, status, show, export, remove
+runs         runs, status, show, remove
 annotate     tag, note, rename
 artifacts    artifacts, get
 compare      compare
@@ -15,6 +15,8 @@ maintenance  verify, rebuild, gc
 validate     validate
 pictures     plot, lineage, report
 importing    import
+exporting    export
+bundles      bundle, merge
 shipping     ship
 replay       replay
 syncing      sync
@@ -42,7 +44,7 @@ from provml.cli.group import CommandGroup
 
 MODULES = {
     "run_script": ("run",),
-    "runs": ("runs", "status", "show", "export", "remove"),
+    "runs": ("runs", "status", "show", "remove"),
     "compare": ("compare",),
     "annotate": ("tag", "note", "rename"),
     "artifacts": ("artifacts", "get"),
@@ -52,6 +54,8 @@ MODULES = {
     "query": ("query",),
     "validate": ("validate",),
     "importing": ("import",),
+    "exporting": ("export",),
+    "bundles": ("bundle", "merge"),
     "serve": ("serve",),
     "shipping": ("ship",),
     "replay": ("replay",),

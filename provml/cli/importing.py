@@ -59,6 +59,8 @@ def import_command(
     yprov4ml     PROV-JSON and tables of metrics
     rocrate      run crates
     prov         PROV-N, PROV-JSON, PROV-XML and RDF documents
+    bundle       runs.provml.zip, which `provml bundle` wrote
+    home         another home of provml; `provml merge` does the same
 
     The report says what was kept, what was guessed and why, what the source does not have, and what a run has no place
     for. Parts that cannot be imported are listed with the reason. The exit code is 1 if no run was found.
@@ -72,10 +74,10 @@ def import_command(
                 _write(report, report_file)
                 click.echo(report.summary())
         return
-    with _progress(source) as report_progress:
+    with progress(source) as report_progress:
         report = read(source, home, fmt=source_format, model=model, on_progress=report_progress)
     _write(report, report_file)
-    _print(report, fmt)
+    print_report(report, fmt)
     if report.is_empty:
         sys.exit(1)
 
@@ -85,7 +87,8 @@ def _write(report: ImportReport, path: Path | None) -> None:
         report.write(path)
 
 
-def _print(report: ImportReport, fmt: str) -> None:
+def print_report(report: ImportReport, fmt: str) -> None:
+    """Print the report of an import."""
     from provml.answers import Answer
 
     if fmt == "table":
@@ -100,7 +103,7 @@ def _print(report: ImportReport, fmt: str) -> None:
 
 
 @contextlib.contextmanager
-def _progress(source: Path, min_bytes: int = PROGRESS_MIN_BYTES) -> Iterator[Callable[[int], None] | None]:
+def progress(source: Path, min_bytes: int = PROGRESS_MIN_BYTES) -> Iterator[Callable[[int], None] | None]:
     """Yield a callback that advances a progress bar by bytes, or None off a terminal and for a small source."""
     from provml.exchange.source_files import size_of
 

@@ -202,11 +202,16 @@ def render_image(answer: Answer, fmt: str) -> bytes:
     return buffer.getvalue()
 
 
-@contextlib.contextmanager
-def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file that replaces `path` on success; refuse a path in a folder that does not exist."""
+def require_parent(path: Path) -> None:
+    """Raise a usage error for a path in a folder that does not exist."""
     folder = path.resolve().parent
     if not folder.is_dir():
         raise click.UsageError(f"No directory {folder}. Create it, or write to another path.")
+
+
+@contextlib.contextmanager
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+    """Open a temporary file that replaces `path` on success; refuse a path in a folder that does not exist."""
+    require_parent(path)
     with paths.atomic_write(path) as file:
         yield file

@@ -1,8 +1,7 @@
-"""runs, status, show, export, remove: list runs, inspect one, write it as RDF, delete it."""
+"""runs, status, show, remove: list runs, inspect one, delete it."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,10 +18,8 @@ from provml.cli.options import (
     open_run_folder,
     open_store,
     print_answer,
-    require_modules,
     run_argument,
 )
-from provml.cli.output import atomic_write
 from provml.cli.terminal import terminal_width
 from provml.errors import plural
 from provml.journal.statuses import STATUSES
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
     from provml.journal.capture_errors import ErrorSummary
     from provml.store import Annotation, RunInfo
 
-RDF_FORMATS = ("nt", "nq", "ttl", "trig", "rdf", "jsonld")
 MAX_EPOCHS = 10
 """Epochs of each stage that `show` prints without --all."""
 PARTS = [
@@ -367,71 +363,6 @@ def print_pairs(facts: dict[str, Any]) -> None:
 
 
 @click.command()
-@run_argument(required=False)
-@click.option("--all", "all_runs", is_flag=True, help="Write all runs and all loaded graphs.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Output file.")
-@click.option(
-    "--format",
-    "fmt",
-    type=click.Choice(RDF_FORMATS),
-    help="RDF format.  [default: from the file extension, else ttl]",
-)
-@click.option(
-    "--site",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Write the pages of the viewer into a new folder instead; without a run, of the whole home.",
-)
-@click.option("--no-validation", is_flag=True, help="Leave out the validation of a site, which takes most of the time.")
-@home_option
-def export(
-    run: str | None,
-    all_runs: bool,
-    output: Path | None,
-    fmt: str | None,
-    site: Path | None,
-    *,
-    no_validation: bool,
-    home: Path | None,
-) -> None:
-    """Write a run, or the whole home, as RDF or as a site.
-
-    A file is written completely or not at all; without -o the RDF goes to standard output. RUN is a run id, a unique
-    prefix or suffix of it, the name of one run, or `latest`.
-    """
-    if site is not None:
-        if output is not None or fmt is not None:
-            raise click.UsageError("--site writes pages: leave out --output and --format.")
-        _export_site(site, run, home, validate=not no_validation)
-        return
-    if (run is None) != all_runs:
-        raise click.UsageError("Pass a run or --all, for example: provml export latest -o run.ttl")
-    extension = output.suffix[1:].lower() if output is not None else ""
-    if fmt is None and extension and extension not in RDF_FORMATS:
-        extensions = ", ".join(f".{name}" for name in RDF_FORMATS)
-        raise click.UsageError(f"Unknown extension '.{extension}'. Use {extensions}, or pass --format.")
-    fmt = fmt or extension or "ttl"
-    if output is None or str(output) == "-":
-        with open_store(home) as store:
-            store.export(run, sys.stdout.buffer, fmt)
-        sys.stdout.buffer.flush()
-        return
-    with open_store(home) as store, atomic_write(output) as file:
-        count = store.export(run, file, fmt)
-    click.echo(f"Wrote {plural(count, 'triple')} to {output}", err=True)
-
-
-def _export_site(site: Path, run: str | None, home: Path | None, *, validate: bool) -> None:
-    require_modules("serve", "starlette", "jinja2")
-    from provml.web.viewer.site import write_site
-
-    with open_store(home) as store:
-        infos = [store.run(run)] if run is not None else None
-        count = write_site(store, site, infos, validate=validate)
-    click.echo(f"Wrote {plural(count, 'page')} to {site}. Open {site / 'index.html'} in a browser.", err=True)
-
-
-@click.command()
 @run_argument(nargs=-1, required=True)
 @click.option("--children", is_flag=True, help="Delete their child runs too.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -464,4 +395,4 @@ def remove(run: tuple[str, ...], children: bool, yes: bool, home: Path | None) -
         click.echo(offer_removal(unreferenced), err=True)
 
 
-COMMANDS = (runs, status, show, export, remove)
+COMMANDS = (runs, status, show, remove)

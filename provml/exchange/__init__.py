@@ -11,8 +11,12 @@ points          points of metrics in limited memory
 typed_text      types of values that a tool wrote as text
 source_files    files of a source, read with care
 protobuf        protobuf messages by field number
-prov_export     RDF with PROV-O as PROV-N, PROV-JSON and PROV-XML
+mapping_table   what an export format takes from a run, for its page in the documentation
+prov_export     RDF with PROV-O as PROV-N, PROV-JSON, PROV-XML and PROV-JSONLD
+imported_run    what became of a run that was imported
 run_journals    imported runs as journals of a home
+run_transfer    runs that travel between homes as they are
+bundles, homes  sources of such runs: zip files, other homes
 growing_journal the journal of a run that another program records piece by piece
 mlflow, openlineage, provlake   translations that serve both a protocol and files
 
@@ -21,10 +25,10 @@ OpenLineage), dnnprov (DfAnalyzer), yprov, rocrate, prov_documents.
 """
 
 from provml.exchange.base import Importer, ImportOptions, SkippedPart, SourceRun
-from provml.exchange.importing import ImportReport, follow, read
+from provml.exchange.imported_run import ImportedRun
+from provml.exchange.importing import ImportReport, bundle, follow, merge, read
 from provml.exchange.losses import LossReport
 from provml.exchange.registry import IMPORTERS
-from provml.exchange.run_journals import ImportedRun
 
 __all__ = [
     "IMPORTERS",
@@ -35,6 +39,8 @@ __all__ = [
     "LossReport",
     "SkippedPart",
     "SourceRun",
+    "bundle",
     "follow",
+    "merge",
     "read",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from provml.exchange.imported_run import ImportedRun
 from provml.exchange.losses import LossReport
 from provml.journal import events
 
@@ -70,3 +71,16 @@ class Importer(Protocol):
 
     def read(self, path: Path, options: ImportOptions) -> Iterator[SourceRun | SkippedPart]:
         """Yield the runs of a source, and the parts that are not imported. Raises FileFormatError."""
+
+
+class RunImporter(Protocol):
+    """Brings in runs that are journals of provml already; they are copied as they are."""
+
+    name: str
+    summary: str
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether a file or folder looks like this format; cheap, and without an exception."""
+
+    def bring_in(self, path: Path, home: Path, options: ImportOptions) -> Iterator[ImportedRun | SkippedPart]:
+        """Bring the runs into a home, and yield what became of each. Raises FileFormatError."""

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from provml.errors import FileFormatError, plural
-from provml.exchange.base import Importer, ImportOptions, SkippedPart
+from provml.exchange.base import Importer, ImportOptions, RunImporter, SkippedPart
+from provml.exchange.bundles import write_bundle
+from provml.exchange.imported_run import CHANGED, NEW, UNCHANGED, ImportedRun
 from provml.exchange.losses import LossReport
 from provml.exchange.mlflow_store import is_database_url
 from provml.exchange.registry import IMPORTERS
-from provml.exchange.run_journals import CHANGED, NEW, UNCHANGED, ImportedRun, write_run
+from provml.exchange.run_journals import write_run
+from provml.journal.run_files import find_run_folder, require_home, scan_runs
 from provml.paths import atomic_write, default_home, path_mode
 from provml.recording.redaction import redact_url
 
@@ -129,14 +132,43 @@ def read(
     path, folder = _source_path(source), Path(home or default_home())
     importer = choose_importer(path, fmt)
     report = ImportReport(path, folder, importer.name)
-    for part in importer.read(path, ImportOptions(model, on_progress)):
+    for part in _import_parts(importer, path, folder, ImportOptions(model, on_progress)):
         if isinstance(part, SkippedPart):
             report.skipped.append(part)
         else:
-            report.runs.append(write_run(folder, part))
+            report.runs.append(part)
     if report.is_empty and not report.skipped:
         raise FileFormatError("it contains no runs", f"Pass {importer.summary}.", file=str(path))
     return report
+
+
+def _import_parts(
+    importer: Importer | RunImporter, path: Path, home: Path, options: ImportOptions
+) -> Iterator[ImportedRun | SkippedPart]:
+    if not hasattr(importer, "read"):
+        yield from importer.bring_in(path, home, options)
+        return
+    for part in importer.read(path, options):
+        yield part if isinstance(part, SkippedPart) else write_run(home, part)
+
+
+def merge(other: str | os.PathLike[str], home: str | os.PathLike[str] | None = None) -> ImportReport:
+    """Bring the runs of another home into a home. Runs that are there already are brought up to date."""
+    return read(other, home, fmt="home")
+
+
+def bundle(
+    home: str | os.PathLike[str] | None,
+    path: str | os.PathLike[str],
+    runs: Iterable[str] | None = None,
+    *,
+    with_artifacts: bool = True,
+) -> None:
+    """Write runs of a home, by default all, with their stored contents to a zip file, which `read` imports."""
+    folder = require_home(Path(home or default_home()))
+    ids = sorted(files.run for files in scan_runs(folder) if files.journals)
+    wanted = ids if runs is None else [find_run_folder(folder, name).name for name in runs]
+    write_bundle(folder, dict.fromkeys(wanted), Path(path), with_artifacts=with_artifacts)
 
 
 def follow(
@@ -184,7 +216,7 @@ def _state(path: Path) -> object:
         return None
 
 
-def choose_importer(path: Path, fmt: str = "") -> Importer:
+def choose_importer(path: Path, fmt: str = "") -> Importer | RunImporter:
     """Return the importer of a format, or the first that recognises a source."""
     names = ", ".join(IMPORTERS)
     if fmt and fmt not in IMPORTERS:

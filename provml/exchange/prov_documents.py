@@ -26,6 +26,7 @@ from provml.exchange.losses import DATASETS, OTHERS, PARAMETERS
 from provml.exchange.source_files import check_depth, parse_json, read_text, sha256_of, sniff
 from provml.journal.statuses import STATUSES
 from provml.rdf.namespaces import PROV
+from provml.rdf.prov_carrier import CARRIER
 
 PROV_MARK = PROV.rstrip("#").encode()
 """What a file that uses PROV contains, whatever its format."""
@@ -112,7 +113,8 @@ def _to_run(document: Any, path: Path, options: ImportOptions) -> GraphRun:
     agents: dict[str, str] = {}
     relations: Counter[str] = Counter()
     for record in flat.unified().get_records():
-        _add_record(run, record, agents, relations)
+        if record.identifier is None or record.identifier.uri != CARRIER:  # see `provml.rdf.prov_carrier`
+            _add_record(run, record, agents, relations)
     for name, count in relations.items():
         count_unused(run.losses, name, count)
     for activity in run.activities.values():

@@ -1,182 +1,387 @@
-"""RDF with PROV-O as a PROV document, which has forms for people (PROV-N) and programs (PROV-JSON, PROV-XML).
+"""RDF with PROV-O as a PROV document: PROV-N for people, PROV-JSON, PROV-XML and PROV-JSONLD for programs.
 
 A document is made of any triples: of one run, of a lineage, of a whole home. Nodes that are an entity, an activity or
-an agent become elements with all their literals and types; relations of PROV-O become relations, with the roles and
-times of their qualified forms; what other vocabularies say about a node becomes attributes. Needs the package `prov`.
+an agent become elements, relations of PROV-O become relations, and their qualified forms give them identifiers, roles
+and times. Other statements about these nodes are attributes. What PROV has no record for (the labels of roles,
+superclasses of a usage, a text with control characters) stands as N-Triples in one further entity, the carrier, so that
+reading the document gives the same triples. `provml.rdf.prov_documents` reads it. Needs the package `prov`.
 """
 
 from __future__ import annotations
 
 import io
+import re
+import warnings
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import pyoxigraph as ox
 
 from provml.errors import MissingDependency, WrongValue
-from provml.rdf import value as python_value
-from provml.rdf.namespaces import NODES, PREFIXES, PROV, RDF, RDFS, RUNS, XSD
+from provml.exchange.mapping_table import MappingTable, Row
+from provml.rdf.namespaces import NODES, PREFIXES, PROV, RDF_TYPE, RDFS, RUNS, XSD
+from provml.rdf.prov_carrier import CARRIER, CARRIER_TYPE, ESCAPED, STATEMENT, escape_name
+from provml.store.exporting import Exported, Source
 
 if TYPE_CHECKING:
-    from prov.identifier import QualifiedName
     from prov.model import ProvDocument
 
-FORMATS = {"provn": "text/provenance-notation", "json": "application/json", "xml": "application/provenance+xml"}
-"""Formats of a document with their media types."""
-ELEMENTS = {f"{PROV}Activity": "activity", f"{PROV}Agent": "agent", f"{PROV}Entity": "entity"}
-"""The kinds of elements; of a node with several types, the first counts."""
-RELATIONS = {
-    "used": "Usage",
-    "wasGeneratedBy": "Generation",
-    "wasInvalidatedBy": "Invalidation",
-    "wasInformedBy": "Communication",
-    "wasDerivedFrom": "Derivation",
-    "wasRevisionOf": "Revision",
-    "wasQuotedFrom": "Quotation",
-    "hadPrimarySource": "PrimarySource",
-    "wasAssociatedWith": "Association",
-    "wasAttributedTo": "Attribution",
-    "actedOnBehalfOf": "Delegation",
-    "wasInfluencedBy": "Influence",
-    "specializationOf": "",
-    "alternateOf": "",
-    "hadMember": "",
+FORMATS = {
+    "provn": "text/provenance-notation",
+    "json": "application/json",
+    "xml": "application/provenance+xml",
+    "jsonld": "application/ld+json",
 }
-"""Properties between elements with the name of their qualified form, if PROV-O has one."""
-TIMED = ("used", "wasGeneratedBy", "wasInvalidatedBy")
-INFLUENCERS = tuple(f"{PROV}{name}" for name in ("entity", "activity", "agent", "influencer"))
-LABEL, VALUE = f"{RDFS}label", f"{PROV}value"
-TYPE = f"{RDF}type"
+"""Formats of a document with their media types."""
+ELEMENTS = {f"{PROV}Activity": "Activity", f"{PROV}Agent": "Agent", f"{PROV}Entity": "Entity"}
+"""The classes of elements; of a node with several, the first counts."""
+SUBTYPES = {
+    "Agent": ("Organization", "Person", "SoftwareAgent"),
+    "Entity": ("Bundle", "Collection", "EmptyCollection", "Plan"),
+}
+"""Types of PROV that are types of an element in every format."""
+TIMES = {"startedAtTime": "startTime", "endedAtTime": "endTime"}
+ATTRIBUTES = {RDF_TYPE: "type", f"{RDFS}label": "label", f"{PROV}value": "value", f"{PROV}atLocation": "location"}
+"""Properties that are attributes of PROV, besides those of other vocabularies."""
 
+
+class Relation(NamedTuple):
+    """A relation of PROV: its record, the attributes of its two ends, and how PROV-O qualifies it."""
+
+    record: str
+    subject: str
+    target: str
+    influencer: str = ""
+
+
+RELATIONS = {
+    "used": Relation("Usage", "activity", "entity", "entity"),
+    "wasGeneratedBy": Relation("Generation", "entity", "activity", "activity"),
+    "wasInvalidatedBy": Relation("Invalidation", "entity", "activity", "activity"),
+    "wasStartedBy": Relation("Start", "activity", "trigger", "entity"),
+    "wasEndedBy": Relation("End", "activity", "trigger", "entity"),
+    "wasInformedBy": Relation("Communication", "informed", "informant", "activity"),
+    "wasDerivedFrom": Relation("Derivation", "generatedEntity", "usedEntity", "entity"),
+    "wasAssociatedWith": Relation("Association", "activity", "agent", "agent"),
+    "wasAttributedTo": Relation("Attribution", "entity", "agent", "agent"),
+    "actedOnBehalfOf": Relation("Delegation", "delegate", "responsible", "agent"),
+    "wasInfluencedBy": Relation("Influence", "influencee", "influencer", "influencer"),
+    "specializationOf": Relation("Specialization", "specificEntity", "generalEntity"),
+    "alternateOf": Relation("Alternate", "alternate1", "alternate2"),
+    "hadMember": Relation("Membership", "collection", "entity"),
+}
+"""The properties of PROV-O between elements."""
+TIMED = ("Usage", "Generation", "Invalidation", "Start", "End")
+LEXICAL_FORMS = {
+    "double": re.compile(r"(?!-0(\.0*)?([eE].*)?$)[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|NaN|-?INF"),
+    "integer": re.compile(r"0|-?[1-9]\d*"),
+    "long": re.compile(r"0|-?[1-9]\d*"),
+    "int": re.compile(r"0|-?[1-9]\d*"),
+    "boolean": re.compile(r"true|false"),
+    "dateTime": re.compile(r"\d{4}-\d\d-\d\dT(?!24)\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[-+]\d\d:\d\d)?"),
+    "decimal": re.compile(r"(?!-0$)-?(0|[1-9]\d*)(\.\d*[1-9])?"),
+}
+"""Texts of the datatypes that `prov` turns into Python values, if the value gives back the same term in a store."""
+UNSUPPORTED = ("anyURI", "QName", "NOTATION")
+_TEXT = re.compile("[\\n\\x20-\\x7e\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]*")
+"""Texts that every format holds as they are."""
+_CONTROL = re.compile("[^\\x20-\\x7e\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#]*/)?")
+_NCNAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+TABLE = MappingTable(
+    "PROV documents",
+    """PROV-N is for people, PROV-JSON, PROV-XML and PROV-JSONLD are for programs; the package `prov` writes all four.
+Nothing is lost: `store.load` and `provml validate` read the document back as the same triples. What PROV has no record
+for stands as N-Triples in one entity, `provml:carrier`, which other tools see as an entity with texts.
+
+Few prefixes are declared. Names of PROV-XML are names of XML, which have no slashes and do not begin with a digit: such
+characters are written as `_x002F_`, and `provml:carrier` says so. Another tool sees these escaped names.""",
+    (
+        Row("run, stages, epochs, batches, adaptations", "activities with start and end"),
+        Row("data, models, hyperparameters, measures, plans", "entities; values are `prov:value`"),
+        Row("people, software, machines, environments", "agents"),
+        Row("use with its role", "`used` with an identifier and `prov:role`"),
+        Row("generation, derivation, association, influence and others", "the relation of the same name"),
+        Row("a revision of a value, time of an annotation", "`wasDerivedFrom`; the exact statement is in the carrier"),
+        Row("statements in PROV-ML, PROVLake, MLS and other vocabularies", "attributes, with types and language tags"),
+        Row("labels of roles, superclasses of a use, texts with control characters", "N-Triples in the carrier"),
+        Row("named graphs of a home (`--all`)", "", "only the default graph is written; use `nq` or `trig`"),
+    ),
+    ("provn", "prov-json", "prov-xml", "prov-jsonld"),
+    "provml export latest -o run.provn\nprovml export latest --as prov-json -o run.prov.json",
+)
 Properties = dict[str, list[Any]]
 """The objects of a node by the IRI of the property."""
 
 
-def prov_document(triples: Iterable[ox.Triple]) -> ProvDocument:
-    """Return the PROV document of some triples."""
-    return _Converter(triples).document()
+def prov_document(triples: Iterable[ox.Triple], fmt: str = "") -> ProvDocument:
+    """Return the PROV document of some triples; `fmt` is the format that it will be written in."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of `prov`, about forms that a later version will refuse
+        return _Converter(triples, fmt).document()
 
 
 def write_document(document: ProvDocument, fmt: str) -> bytes:
-    """Return a document in a format: provn, json or xml."""
+    """Return a document in a format: provn, json, xml or jsonld."""
     if fmt not in FORMATS:
         raise WrongValue("prov_export", "format", fmt, "a format of PROV", f"Use one of {', '.join(FORMATS)}.")
-    if fmt == "provn":
-        return (document.get_provn() + "\n").encode()
-    buffer = io.StringIO() if fmt == "json" else io.BytesIO()
-    document.serialize(buffer, format=fmt, **({"indent": 1} if fmt == "json" else {}))
-    content = buffer.getvalue()
-    return content.encode() if isinstance(content, str) else content
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if fmt == "provn":
+            return (document.get_provn() + "\n").encode()
+        buffer = io.BytesIO()
+        document.serialize(buffer, format=fmt, **({} if fmt == "xml" else {"indent": 1}))
+        return buffer.getvalue()
 
 
 class _Converter:
-    """One conversion."""
+    """One conversion. Each triple becomes a part of a record, or goes to the carrier."""
 
-    def __init__(self, triples: Iterable[ox.Triple]) -> None:
+    def __init__(self, triples: Iterable[ox.Triple], fmt: str) -> None:
         try:
             from prov import model
         except ImportError:
             raise MissingDependency("prov", "prov") from None
         self.model = model
+        self.fmt = fmt
         self.result = model.ProvDocument()
         self.nodes: dict[str, Properties] = {}
+        self.carried: list[str] = []
+        self.has_escaped_names = False
         for triple in triples:
-            if isinstance(triple.subject, ox.NamedNode):
-                properties = self.nodes.setdefault(triple.subject.value, {})
-                properties.setdefault(triple.predicate.value, []).append(triple.object)
+            subject, predicate = triple.subject, triple.predicate.value
+            if isinstance(subject, ox.NamedNode) and isinstance(triple.object, (ox.NamedNode, ox.Literal)):
+                self.nodes.setdefault(subject.value, {}).setdefault(predicate, []).append(triple.object)
+            else:
+                self.carried.append(f"{triple} .")
         spaces = {**PREFIXES, "run": RUNS, "node": NODES}
         own = {prefix: space for prefix, space in spaces.items() if prefix not in ("prov", "xsd")}
         self.spaces = {space: self.result.add_namespace(prefix, space) for prefix, space in own.items()}
-        self.spaces |= {PROV: model.PROV, XSD: model.XSD}
+        self.spaces[PROV] = model.PROV
         self.ordered = sorted(self.spaces, key=len, reverse=True)
+        self.kinds = {iri: kind for iri, properties in self.nodes.items() if (kind := _kind(properties))}
 
     def document(self) -> ProvDocument:
+        qualified = self._qualified_nodes()
         for iri, properties in self.nodes.items():
-            self._add_element(iri, properties)
-        for iri, properties in self.nodes.items():
-            self._add_relations(iri, properties)
+            if iri in self.kinds:
+                self._add_element(iri, properties)
+            elif iri not in qualified:
+                self._carry(iri, properties)
+        if self.carried or self.has_escaped_names:
+            attributes: list[tuple[Any, Any]] = [(self.model.PROV["type"], self.name(CARRIER_TYPE))]
+            attributes += [(self.name(STATEMENT), _ascii(line)) for line in sorted(self.carried)]
+            if self.has_escaped_names:
+                attributes.append((self.name(ESCAPED), True))
+            self.result.entity(self.name(CARRIER), attributes)
         return self.result
+
+    def _carry(self, iri: str, properties: Properties) -> None:
+        for key, terms in properties.items():
+            self.carried += [f"<{iri}> <{key}> {term} ." for term in terms]
 
     # ---- names and values
 
-    def name(self, iri: str) -> QualifiedName:
-        """Return an IRI as a qualified name; its namespace is declared."""
+    def name(self, iri: str) -> Any:
+        """Return an IRI as a qualified name; its namespace is declared, and its local part is valid in the format."""
         space = next((space for space in self.ordered if iri.startswith(space) and len(iri) > len(space)), "")
         if not space:
-            cut = max(iri.rfind(sign) for sign in "/#:") + 1
-            space = iri[:cut] if 0 < cut < len(iri) else iri
+            match = _AUTHORITY.match(iri)
+            space = match[0] if match and match.end() < len(iri) else iri[:-1]
             if space not in self.spaces:
                 self.spaces[space] = self.result.add_namespace(f"ns{len(self.spaces)}", space)
-        return self.model.QualifiedName(self.spaces[space], iri[len(space) :])
+        local, is_escaped = escape_name(iri[len(space) :], is_xml=self.fmt == "xml")
+        self.has_escaped_names = self.has_escaped_names or is_escaped
+        return self.model.QualifiedName(self.spaces[space], local)
 
-    def _attribute(self, term: Any) -> Any:
-        """Return an object as the value of an attribute."""
+    def _value(self, term: Any) -> Any:
+        """Return an object as the value of an attribute; None if a format would change it."""
         if isinstance(term, ox.NamedNode):
-            return self.name(term.value)
+            return None if term.value.startswith(XSD) else self.name(term.value)
+        if not _TEXT.fullmatch(term.value) or term.value.strip() != term.value or term.direction is not None:
+            return None
         if term.language:
             return self.model.Literal(term.value, langtag=term.language)
         datatype = term.datatype.value
-        return term.value if datatype == f"{XSD}string" else self.model.Literal(term.value, self.name(datatype))
+        name = datatype.removeprefix(XSD)
+        if name == "string":
+            return term.value
+        if name == datatype:
+            return self._foreign_literal(term)
+        pattern = LEXICAL_FORMS.get(name)
+        if not term.value or name in UNSUPPORTED or (pattern is not None and not pattern.fullmatch(term.value)):
+            return None
+        try:
+            is_read = pattern is None or self.model.parse_xsd_types(term.value, self.model.XSD[name]) is not None
+        except (ValueError, OverflowError):
+            return None
+        return self.model.Literal(term.value, self.model.XSD[name]) if is_read or name == "decimal" else None
 
-    def _time(self, properties: Properties, name: str) -> datetime | None:
-        values = [python_value(term) for term in properties.get(f"{PROV}{name}", ())]
-        return next((value for value in values if isinstance(value, datetime)), None)
+    def _foreign_literal(self, term: ox.Literal) -> Any:
+        datatype = self.name(term.datatype.value)
+        return self.model.Literal(term.value, datatype) if _NCNAME.fullmatch(datatype.localpart) else None
+
+    def _values(self, terms: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        """Yield the objects that attributes can have, each with its value; equal times count as one value in `prov`."""
+        moments: set[datetime] = set()
+        for term in terms:
+            value = self._value(term)
+            if value is not None and getattr(value, "datatype", None) == self.model.XSD["dateTime"]:
+                moment = self.model.parse_xsd_datetime(value.value)
+                if moment is None or moment in moments:
+                    continue
+                moments.add(moment)
+            if value is not None:
+                yield term, value
+
+    def _time(self, terms: list[Any]) -> tuple[Any, datetime | None]:
+        """Return the first object that is a time as PROV has it, and the time."""
+        for term in terms:
+            if isinstance(term, ox.Literal) and term.datatype.value == f"{XSD}dateTime":
+                value = self._value(term)
+                if value is not None:
+                    return term, self.model.parse_xsd_datetime(value.value)
+        return None, None
 
     # ---- elements
 
     def _add_element(self, iri: str, properties: Properties) -> None:
-        types = [term.value for term in properties.get(TYPE, ()) if isinstance(term, ox.NamedNode)]
-        kind = next((kind for cls, kind in ELEMENTS.items() if cls in types), None)
-        if kind is None:
-            return
-        attributes = [(self.model.PROV["type"], self.name(cls)) for cls in types if cls not in ELEMENTS]
-        attributes += self._attributes(properties)
-        if kind == "activity":
-            times = self._time(properties, "startedAtTime"), self._time(properties, "endedAtTime")
-            self.result.activity(self.name(iri), *times, attributes)
-        else:
-            getattr(self.result, kind)(self.name(iri), attributes)
-
-    def _attributes(self, properties: Properties) -> Iterator[tuple[QualifiedName, Any]]:
-        """Yield what is said about a node besides its types, times and relations."""
+        kind = self.kinds[iri]
+        attributes: list[tuple[Any, Any]] = []
+        rest: Properties = {}
         for key, terms in properties.items():
-            if key == TYPE or (key.startswith(PROV) and key != VALUE):
-                continue
-            name = self.model.PROV["label"] if key == LABEL else self.name(key)
-            for term in terms:
-                if isinstance(term, (ox.NamedNode, ox.Literal)):
-                    yield name, self._attribute(term)
+            remaining = [term for term in terms if key != RDF_TYPE or term.value != f"{PROV}{kind}"]
+            local = key.removeprefix(PROV)
+            if local in TIMES and key != local and kind == "Activity":
+                term, time = self._time(remaining)
+                if time is not None:
+                    attributes.append((self.model.PROV[TIMES[local]], time))
+                    remaining.remove(term)
+            elif local in RELATIONS and key != local:
+                remaining = self._add_relations(iri, local, remaining)
+            elif key == RDF_TYPE or key in ATTRIBUTES or not key.startswith((PROV, XSD)):
+                name = self._attribute_name(key)
+                pairs = list(self._values(self._plain_types(kind, remaining) if key == RDF_TYPE else remaining))
+                if name is not None:
+                    attributes += [(name, value) for _, value in pairs]
+                    written = {term for term, _ in pairs}
+                    remaining = [term for term in remaining if term not in written]
+            elif key.startswith(f"{PROV}qualified"):
+                remaining = [term for term in remaining if (iri, key, getattr(term, "value", "")) not in self.links]
+            if remaining:
+                rest[key] = remaining
+        self.result.new_record(self.model.PROV[kind], self.name(iri), attributes)
+        self._carry(iri, rest)
+
+    def _attribute_name(self, key: str) -> Any:
+        """Return the name of an attribute; None if a format would change it."""
+        if key in ATTRIBUTES:
+            return self.model.PROV[ATTRIBUTES[key]]
+        name = self.name(key)
+        return name if _NCNAME.fullmatch(name.localpart) else None
+
+    def _plain_types(self, kind: str, terms: list[Any]) -> Iterator[Any]:
+        """Yield the types of an element that no format takes for another record."""
+        subtypes = [f"{PROV}{name}" for name in SUBTYPES.get(kind, ())]
+        for term in terms:
+            if isinstance(term, ox.NamedNode) and (not term.value.startswith(PROV) or term.value in subtypes):
+                yield term
 
     # ---- relations
 
-    def _add_relations(self, iri: str, properties: Properties) -> None:
-        stated: set[str] = set()
-        for relation, qualified in RELATIONS.items():
-            details = self._details(properties, qualified)
-            for term in properties.get(f"{PROV}{relation}", ()):
-                if not isinstance(term, ox.NamedNode):
-                    continue
-                if relation == "wasInfluencedBy" and term.value in stated:
-                    continue  # implied by another relation
-                stated.add(term.value)
-                self._add_relation(relation, iri, term.value, details.get(term.value))
+    def _qualified_nodes(self) -> dict[str, tuple[str, str, str]]:
+        """Return the nodes that qualify one relation: its property, subject and target; find their links."""
+        self.links: set[tuple[str, str, str]] = set()
+        self.details: dict[tuple[str, str, str], list[str]] = {}
+        nodes: dict[str, tuple[str, str, str]] = {}
+        for iri, properties in self.nodes.items():
+            for name, relation in RELATIONS.items() if iri in self.kinds else ():
+                link = f"{PROV}qualified{relation.record}"
+                for term in properties.get(link, ()) if relation.influencer else ():
+                    target = self._target(term, relation)
+                    stated = properties.get(f"{PROV}{name}", ())
+                    if target is not None and target in stated and term.value not in nodes:
+                        nodes[term.value] = key = (name, iri, target.value)
+                        self.links.add((iri, link, term.value))
+                        self.details.setdefault(key, []).append(term.value)
+        return nodes
 
-    def _details(self, properties: Properties, qualified: str) -> dict[str, Properties]:
-        """Return the qualified forms of a relation by what they lead to."""
-        details: dict[str, Properties] = {}
-        for term in properties.get(f"{PROV}qualified{qualified}", ()) if qualified else ():
-            node = self.nodes.get(getattr(term, "value", ""), {})
-            for key in INFLUENCERS:
-                for target in node.get(key, ()):
-                    details.setdefault(target.value, node)
-        return details
+    def _target(self, term: Any, relation: Relation) -> Any:
+        """Return the only influencer of a qualified form that is nothing else."""
+        node = self.nodes.get(getattr(term, "value", ""), {})
+        targets = node.get(f"{PROV}{relation.influencer}", [])
+        types = [term.value for term in node.get(RDF_TYPE, ()) if isinstance(term, ox.NamedNode)]
+        is_plain = term.value not in self.kinds and f"{PROV}{relation.record}" in types
+        is_target = len(targets) == 1 and isinstance(targets[0], ox.NamedNode)
+        return targets[0] if is_plain and is_target else None
 
-    def _add_relation(self, relation: str, subject: str, target: str, details: Properties | None) -> None:
-        options: dict[str, Any] = {}
-        if details is not None:
-            roles = [(self.model.PROV["role"], self._attribute(role)) for role in details.get(f"{PROV}hadRole", ())]
-            options["other_attributes"] = [*roles, *self._attributes(details)]
-            if relation in TIMED:
-                options["time"] = self._time(details, "atTime")
-        getattr(self.result, relation)(self.name(subject), self.name(target), **options)
+    def _add_relations(self, iri: str, name: str, terms: list[Any]) -> list[Any]:
+        """Add the relations of an element, and return the objects that are none."""
+        relation = RELATIONS[name]
+        for term in terms:
+            if not isinstance(term, ox.NamedNode):
+                continue
+            ends = [
+                (self.model.PROV[relation.subject], self.name(iri)),
+                (self.model.PROV[relation.target], self.name(term.value)),
+            ]
+            details = self.details.get((name, iri, term.value), [])
+            for node in details:
+                self._add_qualified(relation, node, ends)
+            if not details:
+                self.result.new_record(self.model.PROV[relation.record], None, ends)
+        return [term for term in terms if not isinstance(term, ox.NamedNode)]
+
+    def _add_qualified(self, relation: Relation, node: str, ends: list[tuple[Any, Any]]) -> None:
+        attributes = list(ends)
+        rest: Properties = {}
+        for key, terms in self.nodes[node].items():
+            remaining = list(terms)
+            if key == RDF_TYPE:
+                remaining = [term for term in terms if term.value != f"{PROV}{relation.record}"]
+            elif key == f"{PROV}{relation.influencer}":
+                continue
+            elif key == f"{PROV}atTime" and relation.record in TIMED:
+                term, time = self._time(remaining)
+                if time is not None:
+                    attributes.append((self.model.PROV["time"], time))
+                    remaining.remove(term)
+            elif (key, relation.record) == (f"{PROV}hadPlan", "Association") and isinstance(terms[0], ox.NamedNode):
+                attributes.append((self.model.PROV["plan"], self.name(remaining.pop(0).value)))
+            if remaining and (key in (RDF_TYPE, f"{PROV}hadRole", f"{RDFS}label") or not key.startswith(PROV)):
+                remaining = self._add_details(attributes, key, remaining)
+            if remaining:
+                rest[key] = remaining
+        self.result.new_record(self.model.PROV[relation.record], self.name(node), attributes)
+        self._carry(node, rest)
+
+    def _add_details(self, attributes: list[tuple[Any, Any]], key: str, terms: list[Any]) -> list[Any]:
+        """Add attributes of a qualified form, and return the objects that are none."""
+        name = self.model.PROV["role"] if key == f"{PROV}hadRole" else self._attribute_name(key)
+        if name is None:
+            return terms
+        pairs = list(self._values(self._plain_types("", terms) if key == RDF_TYPE else terms))
+        attributes += [(name, value) for _, value in pairs]
+        written = {term for term, _ in pairs}
+        return [term for term in terms if term not in written]
+
+
+def _kind(properties: Properties) -> str:
+    """Return the kind of element that a node is; empty for none."""
+    types = {term.value for term in properties.get(RDF_TYPE, ()) if isinstance(term, ox.NamedNode)}
+    return next((kind for cls, kind in ELEMENTS.items() if cls in types), "")
+
+
+def _ascii(line: str) -> str:
+    """Return a line of N-Triples without characters that a format cannot hold."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04X}", line)
+
+
+def write(source: Source, file: IO[bytes]) -> Exported:
+    """Write runs as a PROV document."""
+    fmt = source.format.name.removeprefix("prov-")
+    document = prov_document(source.triples(), fmt)
+    file.write(write_document(document, fmt))
+    return Exported(len(list(document.get_records())), source.format.unit)

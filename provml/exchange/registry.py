@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from provml.exchange.base import Importer
+from provml.exchange.base import Importer, RunImporter
+from provml.exchange.bundles import BundleFile
 from provml.exchange.codecarbon import CodeCarbonTable
 from provml.exchange.dnnprov import DfAnalyzerDump
 from provml.exchange.dvclive import DvcLiveFolder
 from provml.exchange.flowcept import FlowceptBuffer
+from provml.exchange.homes import OtherHome
 from provml.exchange.message_logs import OpenLineageFile, ProvLakeLog
 from provml.exchange.mlflow_store import MlflowStore
 from provml.exchange.prov_documents import ProvDocumentFile
@@ -16,7 +18,9 @@ from provml.exchange.tensorboard import TensorBoardEvents
 from provml.exchange.wandb import WandbOffline
 from provml.exchange.yprov import YProvDocument
 
-ALL: tuple[Importer, ...] = (
+ALL: tuple[Importer | RunImporter, ...] = (
+    BundleFile(),
+    OtherHome(),
     DfAnalyzerDump(),
     MlflowStore(),
     WandbOffline(),
@@ -31,4 +35,4 @@ ALL: tuple[Importer, ...] = (
     YProvDocument(),
     ProvDocumentFile(),
 )
-IMPORTERS: dict[str, Importer] = {importer.name: importer for importer in ALL}
+IMPORTERS: dict[str, Importer | RunImporter] = {importer.name: importer for importer in ALL}

@@ -7,19 +7,16 @@ import hashlib
 import os
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from provml.errors import InvalidAnnotation
 from provml.exchange.base import SourceRun
-from provml.exchange.losses import LossReport
+from provml.exchange.imported_run import CHANGED, NEW, UNCHANGED, ImportedRun
 from provml.journal import annotations as notes
 from provml.journal import events, segments
 from provml.journal.run_files import journals_of_run
 
-NEW, CHANGED, UNCHANGED = "new", "changed", "unchanged"
-"""What an import did with a run: a changed one is in the home from an earlier import with other events."""
 WRITTEN_BYTES = 1 << 20
 
 
@@ -28,20 +25,6 @@ class Digest(Protocol):
 
     def update(self, data: bytes, /) -> None:
         """Add bytes."""
-
-
-@dataclass(frozen=True)
-class ImportedRun:
-    """A run of a source after the import, with the number of its epochs and measured values."""
-
-    id: str
-    name: str
-    model: str
-    result: str
-    epochs: int
-    measures: int
-    notes: tuple[str, ...] = ()
-    losses: LossReport = field(default_factory=LossReport, compare=False)
 
 
 class _Counter:

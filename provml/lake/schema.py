@@ -56,7 +56,7 @@ study text name of the study
 task text the learning task
 person text who executes the run
 parent text id of the run that it is a part of
-status text FINISHED, FAILED, INTERRUPTED, PRUNED, KILLED, LOST or RUNNING, as of the time when the run was written to the lake
+status text FINISHED, FAILED, INTERRUPTED, PRUNED, KILLED, LOST or RUNNING, when it was written to the lake
 started time start of the run; empty if it is not known
 ended time end of the run
 seconds double duration in seconds

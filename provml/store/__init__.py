@@ -47,6 +47,8 @@ query_guard      what a query may be
 query_process    a query in a process of its own
 query_worker     a process that executes many queries on a copy of the index
 export           a run or all as RDF
+export_formats   the table of all export formats
+exporting        an export to any format: checks, atomic writes, the result
 validate         a run or all against shapes
 maintenance      verify journals, remove runs, copy a home
 gc               remove temporary files of dead processes

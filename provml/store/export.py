@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import io
 import logging
-import os
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import IO, Any
 
 import pyoxigraph as ox
 
-from provml.errors import FileFormatError
 from provml.rdf.jsonld import to_jsonld
 from provml.rdf.namespaces import PREFIXES
 from provml.store.index import ONTOLOGY_GRAPH
@@ -34,22 +31,6 @@ _NOT_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U001
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-def check_format(fmt: str) -> None:
-    """Raise an error for an unknown format."""
-    if fmt not in FORMATS:
-        raise FileFormatError(f"unknown format {fmt!r}", f"Use one of {', '.join(FORMATS)}.", file="export")
-
-
-def format_of(path: str | os.PathLike[str]) -> str:
-    """Return the format that the extension of a path selects; raise an error for an unknown one."""
-    extension = Path(path).suffix.removeprefix(".").lower()
-    if extension not in FORMATS:
-        extensions = ", ".join(f".{fmt}" for fmt in FORMATS)
-        reason = f"unknown extension '.{extension}'" if extension else "no file extension"
-        raise FileFormatError(reason, f"Use one of {extensions}, or pass the format.", file=str(path))
-    return extension
-
-
 class Output(io.RawIOBase):
     """A binary file that knows whether something has been written to it."""
 
@@ -69,7 +50,6 @@ def write(graph: ox.Store, file: Output, fmt: str) -> int:
 
     RDF/XML cannot hold control characters: each becomes U+FFFD, and a warning is logged. Other formats are exact.
     """
-    check_format(fmt)
     quads: Iterable[ox.Quad] = _quads(graph, fmt)
     if len(graph) <= MAX_SORTED:
         quads = sorted(quads, key=lambda q: (str(q.graph_name), str(q.subject), str(q.predicate), str(q.object)))

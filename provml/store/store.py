@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from provml.answers.plot import Curves
     from provml.drawing.lineage import Lineage
     from provml.store.compare import RunComparison
+    from provml.store.exporting import Exported
     from provml.store.run_report import RunReport
     from provml.store.run_table import RunTable
     from provml.validation import Report
@@ -713,21 +714,43 @@ class Store:
         info = run_id if isinstance(run_id, RunInfo) else self.run(run_id)
         return report_of_run(self, info, self.validate(info.id, progress=progress) if validate else None)
 
-    def export(self, run_id: str | None, file: str | os.PathLike[str] | IO[bytes], fmt: str | None = None) -> int:
-        """Write a run, or all (None), as RDF to a path or an open binary file; return the number of triples.
+    def export(
+        self,
+        run_id: str | HasId | None,
+        file: str | os.PathLike[str] | IO[bytes],
+        fmt: str | None = None,
+        **options: str,
+    ) -> int:
+        """Write a run, or all (None), to a path or an open binary file; return the number of triples or other items.
 
-        The format is by default that of the extension of a path, and Turtle for an open file.
+        `fmt` is a name that `provml export --list` shows; by default that of the extension of a path, and Turtle for an
+        open file. `options` are those of the format. `export_as` also returns what is not known and what is lost.
         """
-        from provml.store import export
+        return self.export_as(run_id, file, fmt, **options).count
 
+    def export_as(
+        self,
+        run_id: str | HasId | None,
+        file: str | os.PathLike[str] | IO[bytes],
+        fmt: str | None = None,
+        **options: str,
+    ) -> Exported:
+        """Write a run, or all (None), as `export` does, and return an account of what was written."""
+        from provml.store.export_formats import DEFAULT, RDF_WRITER, find_format, format_of_path
+        from provml.store.exporting import Exported, Source, export_runs
+
+        is_path = isinstance(file, (str, os.PathLike))
+        chosen = find_format(fmt) if fmt else format_of_path(file) if is_path else find_format(DEFAULT)  # type: ignore[arg-type]
+        run = None if run_id is None else self.run(run_id)
+        run_name = None if run is None else run.id
+        if chosen.writer != RDF_WRITER:
+            runs = [run] if run is not None else self.runs()
+            return export_runs(Source(self, runs, chosen, options, run is None), file)
+        chosen.check_options(options)
         if not isinstance(file, (str, os.PathLike)):
-            fmt = fmt or "ttl"
-            export.check_format(fmt)
-            return self._export(run_id, file, fmt)
-        fmt = fmt or export.format_of(file)
-        export.check_format(fmt)
+            return Exported(self._export(run_name, file, chosen.name))
         with atomic_write(Path(file)) as output:
-            return self._export(run_id, output, fmt)
+            return Exported(self._export(run_name, output, chosen.name))
 
     def _export(self, run_id: str | None, file: IO[bytes], fmt: str) -> int:
         """Write to a file; a damaged index is healed and exported again, unless a part is written already."""

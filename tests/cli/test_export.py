@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from provml.cli import main
-from provml.cli.runs import RDF_FORMATS
+from provml.store.export import FORMATS as RDF_FORMATS
+from provml.store.export_formats import EXPORT_FORMATS
 
 from .helpers import error_of, invoke, output_of
 
@@ -29,15 +30,10 @@ def test_a_run_is_exported_as_rdf(recorded_home: Path, tmp_path: Path, rdf_forma
     assert printed.stdout_bytes == file.read_bytes()
 
 
-def test_the_command_has_the_formats_of_the_store():
-    from provml.store import export
-
-    assert tuple(export.FORMATS) == RDF_FORMATS
-
-
 def test_export_to_a_file_with_an_unknown_extension_needs_a_format(recorded_home: Path, tmp_path: Path):
     message = error_of(recorded_home, "export", "flowers-1", "-o", str(tmp_path / "out.json"))
-    assert "Unknown extension '.json'. Use .nt, .nq, .ttl, .trig, .rdf, .jsonld, or pass --format." in message
+    assert "unknown extension '.json'. Formats with it: prov-json" in message
+    assert "provml export --list" in message
     assert not list(tmp_path.iterdir())
     output_of(recorded_home, "export", "flowers-1", "-o", str(tmp_path / "out.json"), "--format", "jsonld")
     assert "@context" in json.loads((tmp_path / "out.json").read_text())
@@ -80,3 +76,38 @@ def test_export_keeps_the_mode_of_a_file_and_writes_into_a_pipe_without_replacin
 def test_export_needs_either_a_run_or_all(recorded_home: Path):
     assert "Pass a run or --all" in error_of(recorded_home, "export")
     assert "Pass a run or --all" in error_of(recorded_home, "export", "flowers-1", "--all")
+
+
+def test_the_list_names_every_format_with_its_extra():
+    listed = CliRunner().invoke(main, ["export", "--list"])
+    assert listed.exit_code == 0
+    words = listed.output.split()
+    assert [name for name in EXPORT_FORMATS if name not in words] == []
+    assert "provml[prov]" in words
+
+
+def test_an_unknown_format_names_similar_ones(recorded_home: Path):
+    message = error_of(recorded_home, "export", "flowers-1", "--as", "prov-jsn")
+    assert "unknown format 'prov-jsn'. Did you mean prov-json" in message
+    assert "provml export --list" in message
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    recorded_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr("provml.store.export_formats.find_spec", lambda name: None)
+    message = error_of(recorded_home, "export", "flowers-1", "--as", "provn", "-o", str(tmp_path / "x"))
+    assert "This needs prov, which is not installed. Run `pip install 'provml[prov]'`." in message
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_are_checked(recorded_home: Path, tmp_path: Path):
+    assert "has no option 'colour'" in error_of(recorded_home, "export", "flowers-1", "--option", "colour=red")
+    assert "is not NAME=VALUE" in error_of(recorded_home, "export", "flowers-1", "--option", "colour")
+    assert "is a directory" in error_of(recorded_home, "export", "flowers-1", "-o", str(tmp_path), "--as", "ttl")
+
+
+def test_other_names_and_long_extensions_select_a_format(recorded_home: Path, tmp_path: Path):
+    output_of(recorded_home, "export", "flowers-1", "-o", str(tmp_path / "run.prov.json"))
+    assert "activity" in json.loads((tmp_path / "run.prov.json").read_text())
+    assert output_of(recorded_home, "export", "flowers-1", "--as", "PROV-N").startswith("document\n")

@@ -71,10 +71,10 @@ def test_wrong_input_is_an_error_in_one_sentence(tmp_path: Path):
         (
             tmp_path / "notes.txt",
             (),
-            "notes.txt: the format is not recognised. Name it with --as. Formats: dfanalyzer, ",
+            "notes.txt: the format is not recognised. Name it with --as. Formats: bundle, home, dfanalyzer, ",
         ),
         (tmp_path, (), "the format is not recognised"),
-        (damaged, ("--as", "excel"), "dump.sql: unknown format 'excel'. Formats: dfanalyzer, "),
+        (damaged, ("--as", "excel"), "dump.sql: unknown format 'excel'. Formats: bundle, home, dfanalyzer, "),
         (damaged, (), "dump.sql:47: loss is not a number ('half'). Create the dump again, or fix the row."),
     ):
         error = error_of(home, "import", str(source), *arguments)
@@ -98,12 +98,12 @@ def test_a_large_file_has_a_progress_bar_on_a_terminal(tmp_path: Path, monkeypat
 
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with importing._progress(dump(tmp_path), min_bytes=100) as report:
+    with importing.progress(dump(tmp_path), min_bytes=100) as report:
         assert report is not None
         report(dump(tmp_path).stat().st_size)
     assert "reading" in terminal.getvalue()
     assert "100%" in terminal.getvalue()
-    with importing._progress(tmp_path / "none.sql") as report:
+    with importing.progress(tmp_path / "none.sql") as report:
         assert report is None
 
 

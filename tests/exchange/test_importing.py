@@ -84,9 +84,13 @@ def test_an_imported_run_is_a_run(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "fmt", "message"),
     [
-        ("no dump", "", "dump.sql: the format is not recognised. Name it with --as. Formats: dfanalyzer, "),
+        (
+            "no dump",
+            "",
+            "dump.sql: the format is not recognised. Name it with --as. Formats: bundle, home, ",
+        ),
         ("no dump", "dfanalyzer", "dump.sql: it contains no table rows. Pass a MonetDB dump of DfAnalyzer"),
-        (HEAD, "excel", "dump.sql: unknown format 'excel'. Formats: dfanalyzer, "),
+        (HEAD, "excel", "dump.sql: unknown format 'excel'. Formats: bundle, home, dfanalyzer, "),
         (HEAD.replace("\t0.5\t0.75\t1", "\thalf\t0.75\t1"), "", "dump.sql:47: loss is not a number ('half')"),
         ('COPY 1 RECORDS INTO "public"."ds_x" FROM stdin\n\n', "", "it contains no runs"),
     ],
@@ -127,8 +131,9 @@ def test_every_importer_has_a_name_and_a_summary(tmp_path: Path):
     for name, importer in IMPORTERS.items():
         assert importer.name == name == name.lower()
         assert importer.summary
-        assert (HOW_TO / "import" / f"{name}.md").is_file()
-        assert f"(import/{name}.md)" in (HOW_TO / "import-runs.md").read_text()
+        page = "move-runs.md" if name in ("bundle", "home") else f"import/{name}.md"
+        assert (HOW_TO / page).is_file()
+        assert f"({page})" in (HOW_TO / "import-runs.md").read_text()
         assert f"    {name} " in (import_command.help or "")
         assert choose_importer(dump(tmp_path), name) is importer
         assert not importer.recognises(tmp_path / "none")
