@@ -67,7 +67,6 @@ class Manifest(msgspec.Struct):
 
     version: int = SCHEMA_VERSION
     number: int = 0
-    provml: str = ""
     written: float = 0.0
     parts: dict[str, Part] = {}
     runs: dict[str, RunEntry] = {}
@@ -162,10 +161,8 @@ class LakeFolder:
     def commit(self, manifest: Manifest, previous: Manifest | None) -> Manifest:
         """Make a manifest the newest one, and remove the files that it no longer names. Raise LakeChanged if another
         process was faster."""
-        from provml import __version__
-
         number = (previous.number if previous is not None else 0) + 1
-        manifest = msgspec.structs.replace(manifest, number=number, provml=__version__, written=time.time())
+        manifest = msgspec.structs.replace(manifest, number=number, written=time.time())
         path = self.join(f"{MANIFESTS}/{number:08}.json")
         self.fs.makedirs(self.join(MANIFESTS), exist_ok=True)
         if not self._create(path, msgspec.json.encode(manifest)):
