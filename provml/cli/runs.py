@@ -165,6 +165,7 @@ def _facts(state: RunStatus, fmt: str) -> dict[str, Any]:
         "events": state.events,
         **error_facts(state.errors, fmt),
         **_shipping_facts(state.tail.folder, fmt),
+        **_refusal_facts(state.tail.folder, fmt),
         "validated": _validation_summary(state.tail.folder),
         "corrupted": state.corrupted if fmt != "table" else state.corrupted or None,
     }
@@ -188,6 +189,21 @@ def _shipping_facts(folder: Path, fmt: str) -> dict[str, Any]:
         "not shipped": " and ".join(parts) or "nothing",
         "shipping error": state.error,
     }
+
+
+def _refusal_facts(folder: Path, fmt: str) -> dict[str, Any]:
+    """Return how many requests about a run a service refused; empty if it refused none."""
+    from provml.journal.refusals import read_refusals
+
+    refusals = read_refusals(folder.parent.parent, folder.name)
+    if not refusals:
+        return {}
+    count = sum(refusal.requests for refusal in refusals)
+    if fmt != "table":
+        return {"refused_requests": count}
+    last = max(refusals, key=lambda refusal: refusal.time)
+    when = datetime.fromtimestamp(last.time, UTC).isoformat(sep=" ", timespec="seconds")
+    return {"refused": f"{plural(count, 'request')}, the last by {last.client} at {when} ({last.code})"}
 
 
 def _validation_summary(folder: Path) -> str | None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "markdown", "json", "turtle", "html")
 FORMAT_BY_EXTENSION = {".md": "markdown", ".json": "json", ".ttl": "turtle", ".html": "html"}
-RDF_EXTENSIONS = (".ttl", ".trig", ".nt", ".nq", ".n3", ".rdf", ".owl", ".xml", ".jsonld")
 
 PROGRESS_AFTER_SECONDS = 1.0
 """A validation that takes longer shows a progress bar."""
@@ -152,22 +151,13 @@ class _Checks:
 
 
 def _check_prov_constraints(data: Any, name: str) -> Report:
-    from dataclasses import replace
-    from itertools import count
-
     import pyoxigraph as ox
 
-    from provml.validation import ValidationScope
-    from provml.validation.inputs import quads
-    from provml.validation.prov_constraints import CONSTRAINTS, check
+    from provml.validation.prov_constraints import validate
 
     # The named graphs of a file are bundles, but one of the graphs of a store is the ontology.
     is_store = isinstance(data, ox.Store)
-    all_quads = data.quads_for_pattern(None, None, None, ox.DefaultGraph()) if is_store else quads(data)
-    counter = count()
-    verdict = check(quad for quad, _ in zip(all_quads, counter, strict=False))  # counted while streaming
-    scope = ValidationScope(name, next(counter), len(CONSTRAINTS), "PROV-CONSTRAINTS", rule_kind="constraint")
-    return replace(verdict.to_report(), scope=scope)
+    return validate(data.quads_for_pattern(None, None, None, ox.DefaultGraph()) if is_store else data, label=name)
 
 
 def _combine(parts: list[Report]) -> Report:
@@ -178,9 +168,11 @@ def _combine(parts: list[Report]) -> Report:
 
 
 def _is_file(target: str) -> bool:
-    """Return whether an argument is a file: it exists, or has the extension of RDF or a slash."""
+    """Return whether an argument is a file: it exists, or has the extension of a graph or a slash."""
+    from provml.rdf.graph_files import GRAPH_EXTENSIONS
+
     path = Path(target)
-    return path.is_file() or path.suffix.lower() in RDF_EXTENSIONS or "/" in target
+    return path.is_file() or path.suffix.lower() in GRAPH_EXTENSIONS or "/" in target
 
 
 @contextlib.contextmanager
@@ -232,7 +224,9 @@ def _format_report(report: Report, fmt: str) -> str:
         return report.to_rdf().rstrip("\n")
     if fmt == "html":
         return report.to_html()
-    return f"{report}\nchecked {report.scope}" if report.scope is not None else str(report)
+    if report.scope is None:
+        return str(report)
+    return "\n".join([str(report), f"checked {report.scope}", *report.scope.details()])
 
 
 COMMANDS = (validate,)

@@ -15,7 +15,6 @@ import pyoxigraph as ox
 
 from provml import paths
 from provml.compiler import owl_syntax
-from provml.compiler.positions import Mention, in_json, in_turtle, in_xml, line_of
 from provml.compiler.problems import Problems
 from provml.errors import FileFormatError, OntologyError
 from provml.rdf.namespaces import (
@@ -36,6 +35,7 @@ from provml.rdf.namespaces import (
     XSD,
 )
 from provml.rdf.parse_file import ParsedFile
+from provml.rdf.positions import Mention, in_json, in_turtle, in_xml, line_of
 
 _XML_PREFIX = re.compile(r"""\bxmlns:([A-Za-z][\w.\-]*)\s*=\s*["']([^"'&]*)["']""")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from provml.errors import FileFormatError, MissingDependency
 from provml.exchange.activity_graph import (
     ACTIVITIES,
     RELATIONS,
@@ -23,17 +20,16 @@ from provml.exchange.activity_graph import (
 from provml.exchange.base import ImportOptions, SkippedPart, SourceRun
 from provml.exchange.foreign_run import SourceInfo, run_id
 from provml.exchange.losses import DATASETS, OTHERS, PARAMETERS
-from provml.exchange.source_files import check_depth, parse_json, read_text, sha256_of, sniff
+from provml.exchange.source_files import sha256_of, sniff
 from provml.journal.statuses import STATUSES
+from provml.rdf import prov_documents
 from provml.rdf.namespaces import PROV
 from provml.rdf.prov_carrier import CARRIER
+from provml.rdf.prov_documents import PROV_MARK, prov_format
 
-PROV_MARK = PROV.rstrip("#").encode()
-"""What a file that uses PROV contains, whatever its format."""
 RDF_FORMATS = {
     ".ttl": "turtle", ".nt": "nt", ".nq": "nquads", ".trig": "trig", ".rdf": "xml", ".owl": "xml", ".n3": "n3",
 }  # fmt: skip
-JSON_KEYS = ("entity", "activity", "agent", "used", "wasGeneratedBy", "bundle", "wasDerivedFrom")
 ENDED = tuple(status for status in STATUSES if status != "RUNNING")
 
 
@@ -56,49 +52,15 @@ class ProvDocumentFile:
 
 def format_of(path: Path) -> str:
     """Return the format of a document in words of the package `prov`; empty if it is none."""
-    start, suffix = sniff(path), path.suffix.lower()
-    text = start.lstrip()
-    if suffix == ".provn" or text.startswith(b"document"):
-        return "provn"
-    if text.startswith(b"{") and (b"prov-jsonld" in start or b"openprovenance.org/prov-jsonld" in start):
-        return "jsonld"
-    if text.startswith(b"{") and _has_json_keys(path):
-        return "json"
-    if text.startswith(b"<") and b"<rdf:RDF" not in start and PROV_MARK in start:
-        return "xml"
-    return "rdf" if suffix in RDF_FORMATS and PROV_MARK in start else ""
-
-
-def _has_json_keys(path: Path) -> bool:
-    try:
-        value = json.loads(read_text(path))
-    except (ValueError, RecursionError, FileFormatError):
-        return False
-    return isinstance(value, dict) and any(isinstance(value.get(key), dict) for key in JSON_KEYS)
+    is_rdf = path.suffix.lower() in RDF_FORMATS and PROV_MARK in sniff(path)
+    return prov_format(path) or ("rdf" if is_rdf else "")
 
 
 def read_document(path: Path) -> Any:
-    """Return a document of the package `prov`. Raises FileFormatError, and MissingDependency without the package."""
-    try:
-        from prov.model import ProvDocument
-    except ImportError as error:
-        raise MissingDependency("prov", "prov") from error
+    """Return a document of the package `prov`, also of RDF. Raises FileFormatError and MissingDependency."""
     fmt = format_of(path)
-    if not fmt:
-        raise FileFormatError("it is no PROV document", "Pass PROV-N, PROV-JSON, PROV-XML or RDF.", file=str(path))
-    text = read_text(path)
-    if fmt == "json" and not check_depth(parse_json(text, path)):
-        raise FileFormatError("its values are nested too deep", "Check the file.", file=str(path))
-    if fmt in ("xml", "rdf") and ("<!DOCTYPE" in text or "<!ENTITY" in text):
-        raise FileFormatError("it defines entities of XML", "Remove the DOCTYPE.", file=str(path))
-    arguments = {"rdf_format": RDF_FORMATS[path.suffix.lower()]} if fmt == "rdf" else {}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of rdflib, about what `prov` calls
-            return ProvDocument.deserialize(content=text, format=fmt, **arguments)
-    except Exception as error:  # the parsers raise errors of several libraries
-        first = (str(error) or type(error).__name__).splitlines()[0][:200]
-        raise FileFormatError(f"it cannot be parsed ({first})", "Check the document.", file=str(path)) from error
+    options = {"rdf_format": RDF_FORMATS[path.suffix.lower()]} if fmt == "rdf" else {}
+    return prov_documents.read_document(path, fmt, **options)
 
 
 def _to_run(document: Any, path: Path, options: ImportOptions) -> GraphRun:

@@ -9,9 +9,10 @@ import re
 import struct
 from typing import Any, NamedTuple
 
+from provml.rdf.text_files import MAX_NESTING
+
 MAX_CHARS = 100_000
 """A longer text is not parsed as a list or an object."""
-MAX_NESTING = 50
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _WORDS = {"True": True, "False": False, "true": True, "false": False, "None": None, "null": None}

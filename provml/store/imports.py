@@ -14,20 +14,11 @@ import pyoxigraph as ox
 
 from provml.errors import FileFormatError
 from provml.model.values import IRI
-from provml.rdf.parse_file import LimitedFile, ParsedFile, limits_for, unreadable_line
+from provml.rdf.graph_files import read_quads
+from provml.rdf.parse_file import LimitedFile, limits_for, unreadable_line
 from provml.store.backend import Backend
 from provml.store.checkpoint import Problem
 
-FORMATS = {
-    ".ttl": ox.RdfFormat.TURTLE,
-    ".trig": ox.RdfFormat.TRIG,
-    ".nt": ox.RdfFormat.N_TRIPLES,
-    ".nq": ox.RdfFormat.N_QUADS,
-    ".n3": ox.RdfFormat.N3,
-    ".rdf": ox.RdfFormat.RDF_XML,
-    ".owl": ox.RdfFormat.RDF_XML,
-    ".jsonld": ox.RdfFormat.JSON_LD,
-}
 GRAPH_COMMENT = b"# graph "
 TRANSACTION_BYTES = 2 << 20
 """A file with fewer bytes is loaded in one transaction."""
@@ -70,17 +61,13 @@ def _fsync(path: Path) -> None:
 
 
 def store_rdf_file(home: Path, file: Path, graph: str | None) -> int:
-    """Store the quads of an RDF file, in the format of its suffix; return their number."""
-    fmt = FORMATS.get(file.suffix.lower())
-    if fmt is None:
-        reason = f"unknown extension {file.suffix!r}" if file.suffix else "no file extension"
-        raise FileFormatError(reason, f"Use one of {', '.join(FORMATS)}.", file=str(file))
+    """Store the quads of an RDF file or a PROV document; return their number."""
     target = ox.NamedNode(IRI(graph)) if graph else ox.DefaultGraph()
     count = 0
 
     def quads() -> Iterator[ox.Quad]:
         nonlocal count
-        for quad in ParsedFile(file, fmt, rename_blank_nodes=True):
+        for quad in read_quads(file, rename_blank_nodes=True):
             count += 1
             graph_name = target if isinstance(quad.graph_name, ox.DefaultGraph) else quad.graph_name
             yield ox.Quad(quad.subject, quad.predicate, quad.object, graph_name)

@@ -242,9 +242,10 @@ class Store:
         self.sync()
 
     def load(self, path: str | os.PathLike[str], *, graph: str | None = None) -> int:
-        """Add an RDF file and return the number of quads.
+        """Add an RDF file or a PROV document and return the number of quads.
 
-        The suffix gives the format: Turtle, TriG, N-Triples, N-Quads, N3, RDF/XML or JSON-LD.
+        Suffix and content give the format: Turtle, TriG, N-Triples, N-Quads, N3, RDF/XML, JSON-LD, PROV-N, PROV-JSON,
+        PROV-XML or PROV-JSONLD.
         """
         self._check_open()
         count = imports.store_rdf_file(self.home, Path(path), graph)

@@ -5,7 +5,7 @@ pyshacl_engine    SHACL by pySHACL                         prov_constraints/  W3
 owl               consistency by HermiT                    inputs             data as quads or as a store
 graph             data with its datatypes and types        datatypes          datatypes that Oxigraph changes
 class_hierarchy   types that the ontologies imply          shape_files        built-in and user shapes
-shapes_graph      statements of shape files
+shapes_graph      statements of shape files                cycles             strongly connected components
 results, report   results, grouped for people              report_formats     reports as JSON, RDF, Markdown and HTML
 """
 

@@ -49,7 +49,8 @@ def validate(
     compiled = _compiled(tuple((path, path.stat().st_mtime_ns) for path in files), graph.has_preserved_datatypes)
     report = _validate_by_sparql(graph, compiled, progress)
     delegated = tuple(f"{_without_brackets(str(shape))}: {reason}" for shape, reason in compiled.delegated.items())
-    return replace(report, scope=ValidationScope(label, graph.triples, len(compiled.targeted), engine, delegated))
+    scope = ValidationScope(label, graph.triples, len(compiled.targeted), engine, delegated, notes=compiled.notes)
+    return replace(report, scope=scope)
 
 
 def _validate_by_sparql(graph: ValidationGraph, shapes: Shapes, progress: ProgressCallback | None) -> Report:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from provml import rdf
 from provml.errors import FileFormatError, WrongType
 from provml.model.thing import Thing
+from provml.rdf.graph_files import read_quads
 from provml.rdf.parse_file import ParsedFile
 
 if TYPE_CHECKING:
@@ -57,12 +58,7 @@ def quads(data: ValidationInput) -> Iterator[Any]:
         yield from ParsedFile(BYTES, ox.RdfFormat.N_TRIPLES, data=data)
     elif isinstance(data, (str, PathLike)):
         path = Path(data)
-        rdf_format = ox.RdfFormat.from_extension(path.suffix[1:])
-        if rdf_format is None:
-            reason = f"unknown RDF file extension {path.suffix!r}"
-            advice = "Use a file such as data.ttl or data.nt, or pass N-Triples as bytes."
-            raise FileFormatError(reason, advice, file=str(path))
-        yield from ParsedFile(path, rdf_format, base_iri=path.absolute().as_uri())
+        yield from read_quads(path, base_iri=path.absolute().as_uri())
     else:
         for quad in data:
             if not isinstance(quad, (ox.Quad, ox.Triple)):

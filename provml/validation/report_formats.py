@@ -7,17 +7,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from html import escape
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from provml.errors import InvalidIRI
 from provml.model.values import IRI
-from provml.rdf.namespaces import SH, XSD
-from provml.validation.results import PATH_SUFFIXES, GroupKey, Result, ResultGroup, ValidationScope
+from provml.rdf.namespaces import DCTERMS, SH, XSD
+from provml.validation.results import PATH_SUFFIXES, CycleStep, GroupKey, Result, ResultGroup, ValidationScope
 
 MAX_EXAMPLES = 10
 """Nodes shown per violated constraint."""
 WITHOUT_VALUE = frozenset({"MinCount", "MaxCount", "QualifiedMinCount", "QualifiedMaxCount", "UniqueLang"})
 """Components whose results have no sh:value. Reports for people show the values nevertheless."""
+
+RARE_FIELDS = frozenset({"messages", "bundle", "reason", "rules", "cycle"})
 
 T = TypeVar("T")
 
@@ -56,16 +58,25 @@ def as_json(report: RenderableReport) -> str:
         "summary": report.summary,
         "scope": asdict(report.scope) if report.scope is not None else None,
         "constraints": constraints,
-        "results": [asdict(result) for result in report.results],
+        "results": [_result_fields(result) for result in report.results],
     }
     return json.dumps(fields, indent=1, ensure_ascii=False)
+
+
+def _result_fields(result: Result) -> dict[str, Any]:
+    """Return the fields of a result as JSON; those that few results have are left out if they are empty."""
+    fields = {name: value for name, value in asdict(result).items() if value or name not in RARE_FIELDS}
+    if result.messages:
+        fields["messages"] = [{"text": text, "language": language} for text, language in result.messages]
+    return fields
 
 
 def as_markdown(report: RenderableReport) -> str:
     """Return a report as Markdown: a heading, the scope, and an item per violated constraint."""
     lines = [f"## {report.summary}", ""]
     if report.scope is not None:
-        lines += [f"Checked {report.scope}.", ""]
+        lines += [f"Checked {report.scope}.", "", *(f"- {_escape_markdown(text)}" for text in report.scope.details())]
+        lines += [""] if report.scope.details() else []
     for group in report.groups().values():
         lines.append(f"- **{group.severity}** {group.extent}: {_escape_markdown(group.description)}")
         lines += [f"  - {_code(example)}" for example in group.examples(MAX_EXAMPLES)]
@@ -115,7 +126,9 @@ def as_turtle(results: Iterable[Result]) -> str:
         + "\n    ]"
         for result in results
     ]
-    head = f"@prefix sh: <{SH}> .\n@prefix xsd: <{XSD}> .\n\n[] a sh:ValidationReport ;\n"
+    prefixes = {"dcterms": DCTERMS, "sh": SH, "xsd": XSD}
+    head = "".join(f"@prefix {name}: <{iri}> .\n" for name, iri in prefixes.items())
+    head += "\n[] a sh:ValidationReport ;\n"
     return head + " ;\n".join([f"    sh:conforms {str(not blocks).lower()}", *blocks]) + " .\n"
 
 
@@ -135,14 +148,40 @@ def _properties(result: Result) -> list[tuple[str, str]]:
         properties.append(("sh:sourceConstraintComponent", f"<{component}>"))
     if result.shape:
         properties.append(("sh:sourceShape", _node(result.shape)))
-    if result.message:
-        properties.append(("sh:resultMessage", _literal(result.message)))
+    properties += [("sh:resultMessage", message) for message in _messages(result)]
+    if result.bundle:
+        properties.append(("dcterms:isPartOf", _node(result.bundle)))
+    properties += [("dcterms:references", f"<{rule}>") for rule in result.rules]
+    properties += [("sh:detail", _step(step)) for step in result.cycle]
     return properties
+
+
+def _messages(result: Result) -> list[str]:
+    """Return the messages of a result as literals, each in its language."""
+    if result.messages:
+        return [_literal(text, language) for text, language in result.messages]
+    text = f"{result.message} {result.reason}".strip()
+    return [_literal(text)] if text else []
+
+
+def _step(step: CycleStep) -> str:
+    """Return a step of a cycle as a result that explains another one."""
+    nodes = [node if node.startswith("<") else _blank_node(node) for node in step.nodes]
+    rules = [("sh:sourceConstraint", f"<{rule}>") for rule in step.rules]
+    properties = [
+        ("a", "sh:ValidationResult"),
+        ("sh:focusNode", nodes[0]),
+        ("sh:value", nodes[1]),
+        ("sh:resultSeverity", "sh:Violation"),
+        ("sh:resultMessage", _literal(str(step))),
+        *rules,
+    ]
+    return f"[ {' ; '.join(f'{name} {term}' for name, term in properties)} ]"
 
 
 def _value(result: Result) -> str:
     """Return the term of sh:value: the complete value, else the displayed one unless it was shortened."""
-    if result.value:
+    if result.value or result.reason:
         return result.value
     if len(result.values) != 1 or result.component in WITHOUT_VALUE or "…" in result.values[0]:
         return ""
@@ -166,10 +205,10 @@ def _blank_node(text: str) -> str:
     return "_:" + re.sub(r"\W", "", text[2:])
 
 
-def _literal(text: str) -> str:
+def _literal(text: str, language: str = "") -> str:
     import pyoxigraph as ox
 
-    return str(ox.Literal(text))
+    return str(ox.Literal(text, language=language or None))
 
 
 # ---- property paths

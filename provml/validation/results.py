@@ -13,6 +13,8 @@ from provml.rdf.namespaces import GENERATED_SHAPES, SHAPES, XSD
 
 MAX_EXAMPLES = 3
 """Nodes shown per violated constraint."""
+MAX_NOTES = 5
+"""Lines of notes, and of shapes that were passed to pySHACL, that are shown."""
 MAX_TEXT = 80
 """Characters shown of a literal."""
 SEVERITIES = ("Violation", "Warning", "Info")
@@ -59,12 +61,39 @@ GroupKey: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True)
+class CycleStep:
+    """One step of a cycle: an event that precedes another, and the constraints that say so.
+
+    `before` and `after` describe the events; `nodes` are their terms in Turtle syntax, or those of their entity or
+    activity if they have no identifier. `inferences` are the numbers of those that the events follow from, `rules` the
+    IRIs of all of these.
+    """
+
+    before: str
+    after: str
+    constraints: tuple[int, ...]
+    strict: bool
+    nodes: tuple[str, str] = ("", "")
+    inferences: tuple[int, ...] = ()
+    rules: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        relation = "is strictly before" if self.strict else "is not after"
+        noun = "constraint" if len(self.constraints) == 1 else "constraints"
+        numbers = " and ".join(map(str, self.constraints))
+        return f"{self.before} {relation} {self.after} ({noun} {numbers})"
+
+
+@dataclass(frozen=True)
 class Result:
     """One node that violates one constraint.
 
     `focus` and `shape` are plain IRIs; blank nodes and literals are in N-Triples syntax. `values` are the violating
     values in Turtle syntax, shortened for display. `value` is the complete value of sh:value in N-Triples syntax, or
-    empty if there is none.
+    empty if there is none. `messages` are all messages of the shape, each with its language, if they have any.
+
+    Results of PROV-CONSTRAINTS also have the `bundle` (an IRI, or empty), the `reason`, the IRIs of all `rules` that
+    led to the violation, inferences among them, and the steps of the shortest `cycle` of events.
     """
 
     focus: str
@@ -75,6 +104,11 @@ class Result:
     severity: str
     component: str = ""
     value: str = ""
+    messages: tuple[tuple[str, str], ...] = ()
+    bundle: str = ""
+    reason: str = ""
+    rules: tuple[str, ...] = ()
+    cycle: tuple[CycleStep, ...] = ()
 
     @property
     def problem(self) -> str:
@@ -95,7 +129,8 @@ class ValidationScope:
     """What was validated: the data, its number of triples, the number and kind of rules, and the engine.
 
     `label` names the data, `delegated` are the shapes that were passed to pySHACL, `others` are the scopes of further
-    validations of the same data.
+    validations of the same data. `triples` counts statements if that is the `unit`. `notes` say
+    what was assumed where the shapes are incomplete.
     """
 
     label: str = ""
@@ -105,11 +140,25 @@ class ValidationScope:
     delegated: tuple[str, ...] = ()
     rule_kind: str = "shape"
     others: tuple[ValidationScope, ...] = ()
+    unit: str = "triple"
+    notes: tuple[str, ...] = ()
 
     @property
     def rule_kinds(self) -> list[str]:
         """The kinds of rules in the plural: shapes, constraints, axioms."""
         return list(dict.fromkeys(f"{scope.rule_kind}s" for scope in (self, *self.others)))
+
+    def details(self, max_lines: int = MAX_NOTES) -> list[str]:
+        """Return which shapes were passed to pySHACL and why, and what was assumed, in `max_lines` lines each."""
+        scopes = (self, *self.others)
+        delegated = [f"passed to pySHACL: {text}" for scope in scopes for text in scope.delegated]
+        notes = [f"note: {text}" for scope in scopes for text in scope.notes]
+        lines = []
+        for texts, noun in ((delegated, "shapes passed to pySHACL"), (notes, "notes")):
+            lines += texts[:max_lines]
+            if len(texts) > max_lines:
+                lines.append(f"and {len(texts) - max_lines:,} more {noun}; the JSON report has all")
+        return lines
 
     def __str__(self) -> str:
         scopes = (self, *self.others)
@@ -117,7 +166,7 @@ class ValidationScope:
             f"{plural(scope.rule_count, scope.rule_kind)} ({ENGINE_NAMES.get(scope.engine, scope.engine)})"
             for scope in scopes
         ]
-        text = f"{plural(self.triples, 'triple')} against {' and '.join(rules)}"
+        text = f"{plural(self.triples, self.unit)} against {' and '.join(rules)}"
         delegated = sum(len(scope.delegated) for scope in scopes)
         text += f"; {plural(delegated, 'shape')} passed to pySHACL" if delegated else ""
         return f"{self.label}: {text}" if self.label else text

@@ -6,12 +6,16 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyoxigraph as ox
+
 from provml import paths
 from provml.errors import FileFormatError
 from provml.rdf.namespaces import SH
-from provml.validation.inputs import load
+from provml.validation.shapes_graph import ShapesGraph, triples_of
 
 SUFFIX = ".ttl"
+SUFFIXES = (".ttl", ".shacl")
+"""The extensions of shape files in a folder; both are Turtle."""
 HAS_SHAPES = f"""
 PREFIX sh: <{SH}>
 ASK {{
@@ -36,7 +40,7 @@ def user_shapes(home: Path | None = None) -> list[Path]:
     files: list[Path] = []
     for place in places:
         if place.is_dir():
-            files += [path for path in sorted(place.rglob(f"*{SUFFIX}")) if _has_shapes(path)]
+            files += [path for path in _shape_files(place) if _has_shapes(path)]
         else:
             files.append(place)
     return files
@@ -45,27 +49,34 @@ def user_shapes(home: Path | None = None) -> list[Path]:
 def find_shape_files(shapes: Path | str | Iterable[Path | str]) -> list[Path]:
     """Return the shape files of some paths of files and folders; raise if a path has no shapes."""
     files: list[Path] = []
+    builtin = paths.shapes()
     for path in map(Path, [shapes] if isinstance(shapes, (str, Path)) else shapes):
         if path.is_dir():
             files += _files_in(path)
-        elif not path.exists():
+            continue
+        if not path.exists():
             raise FileFormatError("no such file or directory", "Check the path.", file=str(path))
-        else:
-            files.append(path)
-    builtin = paths.shapes()
-    for path in files:
         if builtin not in path.parents and not _has_shapes(path):
             advice = "Give a file with a sh:NodeShape or a sh:PropertyShape."
             raise FileFormatError("the file has no SHACL shape", advice, file=str(path))
+        files.append(path)
     return list(dict.fromkeys(files))
 
 
 def _files_in(folder: Path) -> list[Path]:
-    files = sorted(folder.rglob(f"*{SUFFIX}"))
-    if not files:
+    files = _shape_files(folder)
+    if not any(map(_has_shapes, files)):  # the others may declare prefixes or classes
         raise FileFormatError("the folder has no shape file", f"Add shapes as *{SUFFIX} files.", file=str(folder))
     return files
 
 
+def _shape_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
+
+
 def _has_shapes(path: Path) -> bool:
-    return bool(load(path).query(HAS_SHAPES))
+    graph = ShapesGraph()
+    graph.load(path)
+    store = ox.Store()
+    store.extend(ox.Quad(*triple) for triple in triples_of(graph.statements))
+    return bool(store.query(HAS_SHAPES))

@@ -13,6 +13,7 @@ import pyoxigraph as ox
 from provml.errors import FileFormatError
 from provml.rdf.namespaces import RDF, SH, XSD
 from provml.rdf.parse_file import ParsedFile
+from provml.rdf.positions import Mention, in_turtle, line_of
 from provml.validation.datatypes import preserve, restore
 
 INTEGER = f"{XSD}integer"
@@ -20,6 +21,7 @@ COUNTS = {ox.NamedNode(f"{SH}{name}") for name in ("minCount", "maxCount", "qual
                                                    "minLength", "maxLength")}  # fmt: skip
 """Parameters that take an xsd:integer; Oxigraph converts the types derived from it."""
 NUMERIC_TRUE = ox.Literal("1", datatype=ox.NamedNode(f"{XSD}boolean"))
+TURTLE_EXTENSIONS = (".ttl", ".shacl", ".nt", ".n3", ".trig")
 UNIQUE_LANG = ox.NamedNode(f"{SH}uniqueLang")
 
 
@@ -32,14 +34,20 @@ class ShapesGraph:
     def __init__(self) -> None:
         self.statements: dict[Any, dict[str, list[Any]]] = {}
         self.files: dict[Any, str] = {}
+        self.prefixes: dict[str, str] = {}
+        """The prefixes that the files declare for themselves, which queries may use if they lack others."""
+        self.notes: dict[str, None] = {}
+        """What was assumed where the shapes are incomplete, in sentences."""
+        self._mentions: dict[str, list[Mention]] = {}
         self._subjects_by_value: dict[str, dict[Any, list[Any]]] = {}
 
     def load(self, path: Path) -> None:
         """Add the statements of a file."""
         store = ox.Store()
+        quads = self._parse(path)
         store.extend(
             ox.Quad(quad.subject, quad.predicate, quad.object if quad.predicate in COUNTS else preserve(quad.object))
-            for quad in _parse(path)
+            for quad in quads
             # SHACL ignores sh:uniqueLang "1", and Oxigraph does not distinguish it from `true`
             if not (quad.predicate == UNIQUE_LANG and quad.object == NUMERIC_TRUE)
         )
@@ -50,14 +58,79 @@ class ShapesGraph:
             if value not in values:
                 values.append(value)
 
+    def _parse(self, path: Path) -> list[ox.Quad]:
+        """Parse a file; an IRI with a character that IRIs do not allow is taken as it is."""
+        rdf_format = ox.RdfFormat.TURTLE if path.suffix == ".shacl" else ox.RdfFormat.from_extension(path.suffix[1:])
+        if rdf_format is None:
+            reason = f"unknown RDF file extension {path.suffix!r}"
+            raise FileFormatError(reason, "Write shapes in Turtle.", file=str(path))
+        options: dict[str, Any] = {"base_iri": path.absolute().as_uri(), "rename_blank_nodes": True}
+        parsed = ParsedFile(path, rdf_format, **options)
+        try:
+            quads = list(parsed)
+        except FileFormatError as error:
+            if "Invalid IRI" not in str(error):
+                raise
+            parsed = ParsedFile(path, rdf_format, lenient=True, **options)
+            quads = list(parsed)
+            self.note(f"{path.name}:{error.line}: an IRI has a character that IRIs do not allow; it is taken as it is.")
+        self.prefixes |= parsed.prefixes
+        return quads
+
+    def note(self, text: str) -> None:
+        """Note what was assumed."""
+        self.notes[text] = None
+
     def error(self, node: Any, reason: str, advice: str) -> FileFormatError:
-        """Return an error about a shape, with its name and file."""
+        """Return an error about a shape, with its name, file and line."""
+        return FileFormatError(
+            f"{self.name_of(node)} {reason}", advice, file=self.file_of(node), line=self.line_of(node)
+        )
+
+    def name_of(self, node: Any) -> str:
+        """Return the name of a shape in messages."""
         text = str(node)
-        name = "an unnamed shape" if text.startswith("_:") else f"the shape {text}"
-        if text.startswith("_:"):
-            for predicate in self.values(node, "path"):
-                name = f"the property shape for {predicate}"
-        return FileFormatError(f"{name} {reason}", advice, file=self.file_of(node))
+        if not text.startswith("_:"):
+            return f"the shape {text}"
+        paths = [str(path) for path in self.values(node, "path") if not isinstance(path, ox.BlankNode)]
+        owner = self._owner(node)
+        place = f" of {owner}" if owner is not None else ""
+        return f"the property shape for {paths[0]}{place}" if paths else f"an unnamed shape{place}"
+
+    def _owner(self, node: Any) -> Any:
+        """Return the nearest named subject that refers to an unnamed node."""
+        visited = {node}
+        queue = [node]
+        for current in queue:  # grows while it is iterated
+            for subject in self._subjects_of(current):
+                if isinstance(subject, ox.NamedNode):
+                    return subject
+                if subject not in visited:
+                    visited.add(subject)
+                    queue.append(subject)
+        return None
+
+    def _subjects_of(self, value: Any) -> list[Any]:
+        return [
+            subject
+            for subject, statements in self.statements.items()
+            if any(value in values for values in statements.values())
+        ]
+
+    def line_of(self, node: Any) -> int | None:
+        """Return the line of a shape in its file: of its name, of its path, or of the shape that it belongs to."""
+        file = self.file_of(node)
+        if file not in self._mentions:
+            path = Path(file)
+            is_turtle = path.suffix in TURTLE_EXTENSIONS and path.is_file()
+            self._mentions[file] = list(in_turtle(path.read_text(errors="replace"))) if is_turtle else []
+        mentions = self._mentions[file]
+        owner = node if isinstance(node, ox.NamedNode) else self._owner(node)
+        for predicate in self.values(node, "path"):
+            if isinstance(predicate, ox.NamedNode) and not isinstance(node, ox.NamedNode):
+                subject = owner.value if owner is not None else None
+                return line_of(mentions, predicate.value, f"{SH}path", subject)
+        return None if owner is None else line_of(mentions, owner.value, None, None)
 
     def file_of(self, node: Any) -> str:
         """Return the file that describes a node."""
@@ -126,11 +199,3 @@ def triples_of(statements: Mapping[Any, Mapping[str, list[Any]]]) -> Iterator[ox
 
 def _iri(name: str) -> str:
     return name if ":" in name else SH + name
-
-
-def _parse(path: Path) -> list[ox.Quad]:
-    rdf_format = ox.RdfFormat.from_extension(path.suffix[1:])
-    if rdf_format is None:
-        reason = f"unknown RDF file extension {path.suffix!r}"
-        raise FileFormatError(reason, "Write shapes in Turtle.", file=str(path))
-    return list(ParsedFile(path, rdf_format, base_iri=path.absolute().as_uri(), rename_blank_nodes=True))

@@ -8,7 +8,6 @@ import hashlib
 from email.utils import formatdate
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -17,9 +16,6 @@ from provml.web import negotiation
 from provml.web.problems import Problem
 from provml.web.routing import service_of
 from provml.web.snapshots import Snapshot
-
-MAX_CACHED_BYTES = 256 << 10
-"""Larger answers of workers are not cached."""
 
 
 def etag(position: str, variant: str = "") -> str:
@@ -66,49 +62,19 @@ class PoolResponse(Response):
             raise results[0]
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        service = service_of(self.request)
         is_started = False
-        key = self._key()
         try:
-            cached = await self._cached(key)
-            if cached is not None:
-                await self._send_start(send, *cached[:2])
-                await send({"type": "http.response.body", "body": cached[2]})
-                return
-            async with service.pool.execute(self.pool_request, text=self.text) as answer:
+            async with service_of(self.request).pool.execute(self.pool_request, text=self.text) as answer:
                 await self._send_start(send, answer.head["media_type"], answer.snapshot)
                 is_started = True
-                collected, size = [], 0
                 async for piece in answer.pieces:
-                    size += len(piece)
-                    if size <= MAX_CACHED_BYTES:
-                        collected.append(piece)
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
-                if size <= MAX_CACHED_BYTES:
-                    body = answer.head["media_type"].encode() + b"\n" + b"".join(collected)
-                    service.query_cache.put(key, answer.snapshot.position, body)
             await send({"type": "http.response.body", "body": b""})
         except Exception as error:
             if is_started:  # the connection is cut: the client sees that the answer is not complete
                 raise
             error_format = self.request.state.route.error_format
             await error_format(Problem.of(error))(scope, receive, send)
-
-    def _key(self) -> str:
-        return hashlib.sha256(msgspec.json.encode(self.pool_request)).hexdigest()
-
-    async def _cached(self, key: str) -> tuple[str, Snapshot, bytes] | None:
-        """Return the media type, the copy of the index and the body of an answer that was sent before."""
-        service = service_of(self.request)
-        snapshot = await service.snapshots.acquire()
-        try:
-            body = service.query_cache.get(key, snapshot.position)
-        finally:
-            service.snapshots.release(snapshot)
-        if body is None:
-            return None
-        media_type, _, content = body.partition(b"\n")
-        return media_type.decode(), snapshot, content
 
     async def _send_start(self, send: Send, media_type: str, snapshot: Snapshot) -> None:
         with contextlib.suppress(KeyError):

@@ -13,6 +13,7 @@ from urllib.request import Request, urlopen
 
 from provml.errors import FileFormatError, HomeNotFound
 from provml.web import server
+from provml.web.heap import bound_heap
 from provml.web.security import has_tokens, read_or_create_tokens
 from provml.web.service import Service
 from provml.web.settings import ServiceLimits, ServiceSettings, Tokens
@@ -40,6 +41,7 @@ def run_service(
         limits=ServiceLimits(workers=options["workers"], query_seconds=options["timeout"]),
     )
     check(settings)
+    bound_heap()
     sockets = server.bind(settings)
     if settings.socket is None:
         settings = replace(settings, port=sockets[0].getsockname()[1])

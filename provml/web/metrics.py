@@ -57,6 +57,10 @@ def service_text(service: Service) -> str:
         ('{result="killed"}', float(pool.killed)),
         ('{result="refused"}', float(pool.refused)),
     ]
+    refused = [
+        (f'{{protocol="{protocol}",code="{code}"}}', float(count))
+        for (protocol, code), count in sorted(service.refusals.totals.items())
+    ]
     usage = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = usage.ru_utime + usage.ru_stime + children.ru_utime + children.ru_stime
@@ -66,6 +70,7 @@ def service_text(service: Service) -> str:
         ("provml_queries_waiting", "gauge", "Queries that wait for a worker.", [("", pool.waiting)]),
         ("provml_queries_running", "gauge", "Queries that are executed.", [("", pool.running)]),
         ("provml_workers", "gauge", "Worker processes.", [("", len(pool.workers))]),
+        ("provml_refused_requests_total", "counter", "Requests of recording clients that were refused.", refused),
         ("provml_streams", "gauge", "Open live streams.", [("", service.streams)]),
         ("provml_cache_hits_total", "counter", "Answers from the cache.", [("", service.cache.hits)]),
         ("provml_cache_bytes", "gauge", "Bytes of cached answers.", [("", service.cache.size)]),

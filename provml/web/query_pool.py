@@ -8,22 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from provml.errors import QueryError, QueryTimeout
 from provml.store import query_worker
 from provml.store.query_diagnosis import diagnose
+from provml.web.cache import PositionCache
+from provml.web.heap import ENVIRONMENT
 from provml.web.problems import Problem
 from provml.web.settings import ServiceLimits
 from provml.web.snapshots import Snapshot, Snapshots
 
 READ_LIMIT = 256 << 10
 """Bytes of an answer that wait in this process for a slow client."""
+MAX_CACHED_BYTES = 256 << 10
+"""Larger answers are not cached."""
 
 
 class Worker:
@@ -46,7 +55,7 @@ class Worker:
             stderr=asyncio.subprocess.DEVNULL,
             limit=READ_LIMIT,
             start_new_session=True,  # an interrupt from the terminal is for the service, which ends its workers
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
+            env={**ENVIRONMENT, **os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
         )
         return cls(process)
 
@@ -60,6 +69,14 @@ class Worker:
         assert self.process.stdout is not None
         head = await self.process.stdout.readexactly(5)
         return head[:1], await self.process.stdout.readexactly(int.from_bytes(head[1:], "big"))
+
+    def memory_bytes(self) -> int:
+        """Return the memory of the process without pages of files; 0 if the system does not report it."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/statm").read_bytes().split()
+            return (int(fields[1]) - int(fields[2])) * resource.getpagesize()
+        except (OSError, IndexError, ValueError):
+            return 0
 
     async def kill(self) -> None:
         """End the process, whatever it does."""
@@ -90,6 +107,7 @@ class QueryPool:
     def __init__(self, limits: ServiceLimits, snapshots: Snapshots) -> None:
         self.limits = limits
         self.snapshots = snapshots
+        self.cache = PositionCache()
         self.idle: list[Worker] = []
         self.workers: set[Worker] = set()
         self.waiting = 0
@@ -118,44 +136,87 @@ class QueryPool:
     async def execute(self, request: dict[str, Any], *, text: str = "") -> AsyncIterator[PoolAnswer]:
         """Execute a request on the present index. Whatever ends the block early, also a cancellation, ends the query.
 
-        Raises QueryTimeout, QueryError or a problem; `text` is the query for error messages.
+        An equal query on the same copy of the index is answered from the cache, also if it was executed while this one
+        waited for a worker. Raises QueryTimeout, QueryError or a problem; `text` is the query for error messages.
         """
-        async with self._slot():
-            snapshot = await self.snapshots.acquire()
-            worker: Worker | None = None
-            is_done = False
-            try:
-                worker = await self._worker(snapshot)
-                full = {"max_bytes": self.limits.result_bytes, **request, "store": str(snapshot.path)}
-                worker.send(full)
-                frames = self._frames(worker, text)
-                async with asyncio.timeout(self.limits.query_seconds):
-                    letter, data = await anext(frames)
-                if letter == b"E":
-                    is_done = True
-                    yield PoolAnswer({}, _nothing(), snapshot)
-                    return
-                head = json.loads(data)
+        key = hashlib.sha256(msgspec.json.encode(request)).hexdigest() if request["kind"] == "query" else ""
+        async with self._snapshot() as snapshot:
+            cached = self._cached(key, snapshot)
+        if cached is not None:
+            yield cached
+            return
+        async with self._slot(), self._snapshot() as snapshot:
+            cached = self._cached(key, snapshot)
+            if cached is not None:
+                yield cached
+                return
+            async with self._execute(request, snapshot, text) as answer:
+                yield PoolAnswer(answer.head, self._caching(key, answer), snapshot) if key else answer
 
-                async def pieces() -> AsyncIterator[bytes]:
-                    nonlocal is_done
-                    async for letter, data in frames:
-                        if letter == b"E":
-                            is_done = True
-                            return
-                        yield data
-
-                async with asyncio.timeout(self.limits.answer_seconds):
-                    yield PoolAnswer(head, pieces(), snapshot)
-            except TimeoutError:
-                raise QueryTimeout(self.limits.query_seconds) from None
-            except _Refused as refusal:
+    @contextlib.asynccontextmanager
+    async def _execute(self, request: dict[str, Any], snapshot: Snapshot, text: str) -> AsyncIterator[PoolAnswer]:
+        worker: Worker | None = None
+        is_done = False
+        try:
+            worker = await self._worker(snapshot)
+            full = {"max_bytes": self.limits.result_bytes, **request, "store": str(snapshot.path)}
+            worker.send(full)
+            frames = self._frames(worker, text)
+            async with asyncio.timeout(self.limits.query_seconds):
+                letter, data = await anext(frames)
+            if letter == b"E":
                 is_done = True
-                raise refusal.error from None
-            finally:
-                self.snapshots.release(snapshot)
-                if worker is not None:
-                    await self._give_back(worker, is_done=is_done)
+                yield PoolAnswer({}, _pieces(), snapshot)
+                return
+            head = json.loads(data)
+
+            async def pieces() -> AsyncIterator[bytes]:
+                nonlocal is_done
+                async for letter, data in frames:
+                    if letter == b"E":
+                        is_done = True
+                        return
+                    yield data
+
+            async with asyncio.timeout(self.limits.answer_seconds):
+                yield PoolAnswer(head, pieces(), snapshot)
+        except TimeoutError:
+            raise QueryTimeout(self.limits.query_seconds) from None
+        except _Refused as refusal:
+            is_done = True
+            raise refusal.error from None
+        finally:
+            if worker is not None:
+                await self._give_back(worker, is_done=is_done)
+
+    @contextlib.asynccontextmanager
+    async def _snapshot(self) -> AsyncIterator[Snapshot]:
+        snapshot = await self.snapshots.acquire()
+        try:
+            yield snapshot
+        finally:
+            self.snapshots.release(snapshot)
+
+    # ---- answers that were sent before
+
+    def _cached(self, key: str, snapshot: Snapshot) -> PoolAnswer | None:
+        body = self.cache.get(key, snapshot.position) if key else None
+        if body is None:
+            return None
+        head, _, content = body.partition(b"\n")
+        return PoolAnswer(json.loads(head), _pieces(content), snapshot)
+
+    async def _caching(self, key: str, answer: PoolAnswer) -> AsyncIterator[bytes]:
+        """Yield the pieces of an answer, and cache it if it is small and complete."""
+        collected, size = [], 0
+        async for piece in answer.pieces:
+            size += len(piece)
+            if size <= MAX_CACHED_BYTES:
+                collected.append(piece)
+            yield piece
+        if size <= MAX_CACHED_BYTES:
+            body = b"".join((json.dumps(answer.head).encode(), b"\n", *collected))
+            self.cache.put(key, answer.snapshot.position, body)
 
     async def _frames(self, worker: Worker, text: str) -> AsyncIterator[tuple[bytes, bytes]]:
         while True:
@@ -233,12 +294,14 @@ class QueryPool:
         return worker
 
     async def _give_back(self, worker: Worker, *, is_done: bool) -> None:
-        """Keep a worker that has finished; kill one that has not."""
+        """Keep a worker that has finished; end one that has not, or whose query left a large heap."""
         if is_done and not self._closed:
             self.answered += 1
-            self.idle.append(worker)
-            return
-        self.killed += 1
+            if worker.memory_bytes() <= self.limits.idle_memory_bytes:
+                self.idle.append(worker)
+                return
+        else:
+            self.killed += 1
         task = asyncio.create_task(self._discard(worker))  # goes on if the request is cancelled
         self._discards.add(task)
         task.add_done_callback(self._discards.discard)
@@ -260,6 +323,6 @@ class _Refused(Exception):
         super().__init__()
 
 
-async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield b""
+async def _pieces(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece

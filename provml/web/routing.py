@@ -38,12 +38,13 @@ class ServiceRoute(Route):
         self.error_format: ErrorFormat = options["error_format"] or Problem.response
         self.function = endpoint
         self.operation: Mapping[str, Any] | None = options["operation"]
+        self.protocol: str = options["protocol"]
 
         async def answer(request: Request) -> Response:
             try:
                 return await endpoint(request)
             except Exception as error:
-                return self.error_format(Problem.of(error))
+                return self._refuse(request, Problem.of(error))
 
         super().__init__(path, answer, methods=list(methods), name=endpoint.__name__)
 
@@ -56,12 +57,12 @@ class ServiceRoute(Route):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, then call the endpoint."""
         request = Request(scope, receive, send)
+        scope["route_path"] = self.path
         try:
             self._check(request)
         except Problem as problem:
-            await self.error_format(problem)(scope, receive, send)
+            await self._refuse(request, problem)(scope, receive, send)
             return
-        scope["route_path"] = self.path
         await super().handle(scope, receive, send)
 
     def _check(self, request: Request) -> None:
@@ -81,6 +82,13 @@ class ServiceRoute(Route):
         if length.isdecimal() and int(length) > self.body_limit(service):
             raise _too_large(self.body_limit(service))
 
+    def _refuse(self, request: Request, problem: Problem) -> Response:
+        """Return a problem as an answer; what a recording client loses by it is noted."""
+        if self.protocol:
+            client = request.client.host if request.client is not None else ""
+            service_of(request).refusals.note(self.protocol, client, problem, request.path_params.get("run", ""))
+        return self.error_format(problem)
+
     def body_limit(self, service: Service) -> int:
         """Return the size that a body may have, after inflating."""
         return service.limits.json_bytes if self.max_body is None else self.max_body
@@ -98,6 +106,7 @@ def route(
     open_on_further_ports: bool = False,
     error_format: ErrorFormat | None = None,
     operation: Mapping[str, Any] | None = None,
+    protocol: str = "",
 ) -> ServiceRoute:
     """Return a route. `access` is the token that every method needs; `require` asks for more in an endpoint.
 
@@ -105,6 +114,7 @@ def route(
     that a body may have. `merge_slashes` also takes paths with repeated slashes. With `open_on_further_ports`, programs
     of this machine need no token on the ports of `--also-listen`. `error_format` turns problems into the errors of
     another protocol. `operation` is the OpenAPI description of the endpoint; None keeps it out.
+    `protocol` names what a client records by: requests that are refused are noted.
     """
     return ServiceRoute(
         path,
@@ -117,6 +127,7 @@ def route(
         open_on_further_ports=open_on_further_ports,
         error_format=error_format,
         operation=operation,
+        protocol=protocol,
     )
 
 

@@ -11,10 +11,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Self
 
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
 
 from provml.web.cache import PositionCache
 from provml.web.query_pool import QueryPool
+from provml.web.refusals import Refusals
 from provml.web.run_ends import RunEnds
 from provml.web.security import Guard, read_or_create_tokens
 from provml.web.served_store import ServedStore
@@ -68,13 +69,15 @@ class Service:
         self.store = ServedStore(settings.home)
         self.guard = Guard(settings, settings.tokens or read_or_create_tokens(settings.home))
         self.cache = PositionCache()
-        self.query_cache = PositionCache()
         self.view = View()
         self.run_ends = RunEnds()
+        self.refusals = Refusals(settings.home)
         self.snapshots = Snapshots(self.store)
         self.pool = QueryPool(settings.limits, self.snapshots)
         self._wake = asyncio.Event()
         self._sync_lock = asyncio.Lock()
+        self._sync_limiter = CapacityLimiter(1)
+        """A thread of its own: indexing does not wait for the threads of requests."""
         self.write_lock = asyncio.Lock()
         """Held while loaded graphs are changed."""
         self._synced = -math.inf
@@ -122,8 +125,10 @@ class Service:
         """Index new events in the background until the block ends; lifespan of the application."""
         self._wake = asyncio.Event()
         self._sync_lock = asyncio.Lock()
+        self._sync_limiter = CapacityLimiter(1)
         self.write_lock = asyncio.Lock()
         self.is_stopping = False
+        to_thread.current_default_thread_limiter().total_tokens = self.limits.threads
         self.stopping = asyncio.Event()
         self.snapshots = Snapshots(self.store)
         self.pool = QueryPool(self.limits, self.snapshots)
@@ -144,6 +149,7 @@ class Service:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self.refusals.save()
         self.snapshots.close()
 
     def start_task(self, work: object, name: str) -> None:
@@ -195,7 +201,7 @@ class Service:
             async with self._sync_lock:
                 if self._synced < start:  # else another request has waited for the same
                     begun = time.monotonic()
-                    await run_in_threadpool(self.sync)
+                    await to_thread.run_sync(self.sync, limiter=self._sync_limiter)
                     self.syncs += 1
                     self.sync_seconds = time.monotonic() - begun
                     self._synced = begun

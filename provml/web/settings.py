@@ -38,7 +38,11 @@ class ServiceLimits:
     """Time to send an answer, which a slow client cannot exceed."""
     query_memory_bytes: int = 2 << 30
     """Address space of a worker process."""
+    idle_memory_bytes: int = 256 << 20
+    """A worker process that has more memory than this after a query is replaced."""
     result_bytes: int = 1 << 30
+    threads: int = 16
+    """Threads that answer requests. More only wait for the interpreter's lock, and make indexing wait for it too."""
     workers: int = 2
     """Processes that execute ad-hoc queries, one query at a time each."""
     queue: int = 128

@@ -37,12 +37,12 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 import provml
 
 TICKS = os.sysconf("SC_CLK_TCK")
-PAGE = os.sysconf("SC_PAGE_SIZE")
 QUERY = """SELECT ?run ?loss WHERE {
   ?stage a provml:TrainingExecution ; provlake:wasMemberOfWorkflowExecution ?run ; provml:latestEvaluation ?node .
   ?node prov:value ?loss ; provlake:wasDerivedFromAttribute/rdfs:label "loss"
@@ -126,13 +126,37 @@ def cpu_seconds(pid: int) -> float:
     return total / TICKS
 
 
-def memory_bytes(pid: int) -> int:
-    """Return the resident memory of a process and its children."""
-    total = 0
-    for number in (pid, *descendants(pid)):
-        with contextlib.suppress(OSError):
-            total += int(Path(f"/proc/{number}/statm").read_text().split()[1]) * PAGE
-    return total
+class Memory(NamedTuple):
+    """Resident bytes of a server and of its workers; pages of files apart, which the system can drop."""
+
+    own: int
+    workers: int
+    files: int
+
+    @classmethod
+    def of(cls, pid: int) -> Memory:
+        """Return the memory of a process and its children."""
+        own, files = _resident(pid)
+        children = [_resident(number) for number in descendants(pid)]
+        return cls(own, sum(row[0] for row in children), files + sum(row[1] for row in children))
+
+    @property
+    def anonymous(self) -> int:
+        """Memory of all processes without pages of files."""
+        return self.own + self.workers
+
+    def __str__(self) -> str:
+        own, workers, files = (round(value / 1e6) for value in self)
+        return f"{own + workers + files} MB ({own} of the service, {workers} of its workers, {files} pages of files)"
+
+
+def _resident(pid: int) -> tuple[int, int]:
+    """Return the anonymous and the file-backed resident bytes of a process."""
+    with contextlib.suppress(OSError):
+        fields = dict(re.findall(r"^(Rss\w+):\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE))
+        if fields:
+            return 1024 * int(fields["RssAnon"]), 1024 * (int(fields["RssFile"]) + int(fields["RssShmem"]))
+    return 0, 0
 
 
 # ---- a client
@@ -330,7 +354,7 @@ def compare(folder: Path, args: argparse.Namespace) -> None:
         measure("provml aggregate", server, provml_aggregate, args)
         _, runs = asyncio.run(create_mlflow_runs(server[0], 10))
         rates["provml"]["log"] = measure("provml log", server, log_batch(runs), args)
-        print(f"provml: {memory_bytes(server[1]) / 1e6:.0f} MB of memory, workers included")
+        print(f"provml: {Memory.of(server[1])}")
     if args.without_mlflow:
         return
     with mlflow_server(folder) as server:
@@ -338,7 +362,7 @@ def compare(folder: Path, args: argparse.Namespace) -> None:
         rates["MLflow"]["search"] = measure("MLflow search", server, mlflow_search(experiment), args)
         rates["MLflow"]["query"] = measure("MLflow query", server, mlflow_query(experiment), args)
         rates["MLflow"]["log"] = measure("MLflow log", server, log_batch(runs[:10]), args)
-        print(f"MLflow: {memory_bytes(server[1]) / 1e6:.0f} MB of memory, workers included")
+        print(f"MLflow: {Memory.of(server[1])}")
     for name, rate in rates["provml"].items():
         if rates["MLflow"].get(name):
             print(f"{name}: {rate / rates['MLflow'][name]:.1f} times as many answers per CPU second as MLflow")
@@ -377,10 +401,11 @@ async def hold(server: tuple[str, int], home: Path, args: argparse.Namespace) ->
             await asyncio.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
         connection.close()
 
-    async def watch() -> AsyncIterator[int]:
+    async def watch() -> AsyncIterator[tuple[Memory, int]]:
         while time.monotonic() < end:
-            await asyncio.sleep(min(30.0, args.seconds / 4))
-            yield memory_bytes(pid)
+            yield Memory.of(pid), await count_triples(url)
+            await asyncio.sleep(min(30.0, args.seconds / 8))
+        yield Memory.of(pid), await count_triples(url)
 
     shipped, logged = Counter[str](), Counter[str]()
     spool = home.parent / "spool"
@@ -392,17 +417,32 @@ async def hold(server: tuple[str, int], home: Path, args: argparse.Namespace) ->
     tasks = [asyncio.create_task(reader(number)) for number in range(args.readers)]
     for number in range(1, args.recorders, 2):
         tasks.append(asyncio.create_task(log_runs(url, number, end, args, (statuses, logged))))
-    memory = [value async for value in watch()]
+    samples = [value async for value in watch()]
     await asyncio.gather(*tasks)
     spent = cpu_seconds(pid) - before
     for thread in threads:
         await asyncio.to_thread(thread.join)
     print(f"{sum(statuses.values())} answers by status {dict(statuses)}, {spent:.1f} CPU s in {args.seconds:g} s")
-    print("memory in MB:", " ".join(f"{value / 1e6:.0f}" for value in memory))
+    print_memory(samples)
     print("slowest answers:", ", ".join(f"{name} {seconds:.2f} s" for name, seconds in sorted(slowest.items())))
     for name, expected in (("shipped", shipped), ("logged", logged)):
         present = [await count_epochs(url, run) for run in expected]
         print(f"{name}: {len(expected)} runs with {expected.total()} epochs, {sum(present)} of them in the service")
+
+
+def print_memory(samples: list[tuple[Memory, int]]) -> None:
+    """Print the memory over time, and its growth in the second half, when all caches are warm."""
+    for memory, triples in samples:
+        print(f"  {triples:>9} triples: {memory}")
+    (middle, before), (last, after) = samples[len(samples) // 2], samples[-1]
+    growth, added = last.anonymous - middle.anonymous, after - before
+    note = f", {growth / added:.0f} bytes a triple" if added else ""
+    print(f"second half: {growth / 1e6:+.1f} MB without pages of files, {added} triples more{note}")
+
+
+async def count_triples(url: str) -> int:
+    """Return the number of triples in a service."""
+    return int(str((await call(url, ("GET", "/api/v1/status", b"")))["triples"]))
 
 
 async def count_epochs(url: str, run: str) -> int:

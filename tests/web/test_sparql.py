@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import subprocess
@@ -24,6 +25,7 @@ from web.serving import SUITES, Server, running
 
 PROTOCOL = SUITES / "sparql-protocol"
 SELECT = "SELECT ?run ?status { ?run a provml:LearningProcessExecution ; provlake:status ?status } ORDER BY ?run"
+SLOW = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f }"
 CROSS_JOIN = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
 needs_suite = pytest.mark.skipif(not PROTOCOL.exists(), reason=f"W3C's requests are not at {PROTOCOL}")
 
@@ -176,6 +178,36 @@ def test_too_many_queries_are_refused_and_told_when_to_come_back(home: Path):
         server.process.terminate()
         for thread in threads:
             thread.join()
+
+
+def test_equal_queries_that_wait_for_a_worker_are_executed_once(home: Path):
+    settings = ServiceSettings(home, tokens=Tokens(READ, WRITE), limits=ServiceLimits(workers=1))
+    request = {"kind": "query", "text": SLOW, "prefixes": {}, "media_types": {"solutions": "text/csv"}}
+
+    async def ask(service: Service) -> bytes:
+        async with service.pool.execute(request) as answer:
+            return await answer.read()
+
+    async def ask_five_times(service: Service) -> list[bytes]:
+        async with service.running():
+            await service.fresh()
+            return await asyncio.gather(*(ask(service) for _ in range(5)))
+
+    with Service(settings) as service:
+        answers = asyncio.run(ask_five_times(service))
+        assert service.pool.answered == 1
+    assert len(set(answers)) == 1
+    assert answers[0].startswith(b"n\r\n")
+
+
+def test_a_worker_with_a_large_heap_is_replaced(home: Path):
+    limits = ServiceLimits(workers=1, idle_memory_bytes=1)
+    settings = ServiceSettings(home, tokens=Tokens(READ, WRITE), limits=limits)
+    with Service(settings) as service, TestClient(create_app(service), base_url=HOST, headers=bearer(READ)) as client:
+        for query in ("ASK {}", "ASK { ?s ?p ?o }"):
+            assert client.get("/sparql", params={"query": query}).json()["boolean"] is True
+            assert service.pool.workers == set()
+        assert (service.pool.answered, service.pool.killed) == (2, 0)
 
 
 def test_a_query_that_needs_too_much_memory_is_ended(home: Path):

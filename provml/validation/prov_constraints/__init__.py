@@ -3,10 +3,10 @@
 prov_terms    PROV-O: the kinds of statements and their slots
 rules         the rules by number, with name and description
 statements    triples as PROV statements, with unknowns for omitted parts
+records       records of PROV-N, PROV-JSON and PROV-XML as PROV statements
 unification   inferences, key and uniqueness constraints, which unify unknowns
 typing        typing and impossibility constraints
 event_order   the order of events, and cycles in it
-cycles        strongly connected components
 violations    violations for people
 verdict       the result of a check
 """
@@ -16,27 +16,37 @@ from __future__ import annotations
 import gc
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 from provml.errors import WrongValue
+from provml.rdf.prov_documents import prov_format, read_document
 from provml.validation.inputs import ValidationInput, quads
 from provml.validation.prov_constraints.event_order import EventOrder
-from provml.validation.prov_constraints.statements import parse_documents
+from provml.validation.prov_constraints.records import documents_of_records
+from provml.validation.prov_constraints.statements import Document, parse_documents
 from provml.validation.prov_constraints.typing import find_impossible, inferred_entities
 from provml.validation.prov_constraints.unification import UnifiedDocument
 from provml.validation.prov_constraints.verdict import Verdict
-from provml.validation.prov_constraints.violations import CycleStep, Violation
+from provml.validation.prov_constraints.violations import Violation
+from provml.validation.report import Report
+from provml.validation.results import CycleStep, ValidationScope
 
-__all__ = ["CONSTRAINTS", "CycleStep", "Verdict", "Violation", "check"]
+__all__ = ["CONSTRAINTS", "CycleStep", "Verdict", "Violation", "check", "validate"]
 
 CONSTRAINTS = range(22, 57)
 """The numbers of the constraints; 1 to 21 are definitions and inferences."""
 
 
 def check(document: ValidationInput, *, exclude: Collection[int] = ()) -> Verdict:
-    """Check whether a PROV-O document is valid.
+    """Check whether a PROV document is valid.
 
-    The document is the path of an RDF file (its extension gives the format), N-Triples as bytes, things, or quads or
-    triples of pyoxigraph, such as a Store or a Dataset. Each named graph is a bundle and is checked by itself.
+    The document is the path of a file (RDF in any format, PROV-N, PROV-JSON or PROV-XML), N-Triples as bytes, things,
+    quads or triples of pyoxigraph, such as a Store or a Dataset, or a ProvDocument of the package `prov`. Each named
+    graph or bundle is checked by itself.
     `exclude` are the numbers of constraints that are not checked.
     """
     invalid = [number for number in exclude if number not in CONSTRAINTS]
@@ -47,10 +57,25 @@ def check(document: ValidationInput, *, exclude: Collection[int] = ()) -> Verdic
         return _check(document, frozenset(exclude))
 
 
-def _check(data: ValidationInput, exclude: frozenset[int]) -> Verdict:
+def validate(data: ValidationInput, *, label: str = "") -> Report:
+    """Return the report of a check, with the number of triples, or of the statements of a PROV document."""
+    source = _prov_document(data)
+    counter = count()
+    if source is None:
+        verdict = check(quad for quad, _ in zip(quads(data), counter, strict=False))  # counted while streaming
+        size = next(counter)
+    else:
+        verdict = check(source)
+        size = len(source.get_records()) + sum(len(bundle.get_records()) for bundle in source.bundles)
+    noun = "triple" if source is None else "statement"
+    scope = ValidationScope(label, size, len(CONSTRAINTS), "PROV-CONSTRAINTS", rule_kind="constraint", unit=noun)
+    return replace(verdict.to_report(), scope=scope)
+
+
+def _check(data: Any, exclude: frozenset[int]) -> Verdict:
     violations: list[Violation] = []
     orders: dict[str | None, EventOrder] = {}
-    for document in parse_documents(quads(data)):
+    for document in _documents(data):
         unified = UnifiedDocument(document, exclude)
         entities, empty = inferred_entities(unified)
         order = orders[document.bundle] = EventOrder(unified, entities, exclude)
@@ -59,6 +84,19 @@ def _check(data: ValidationInput, exclude: frozenset[int]) -> Verdict:
         violations += order.violations()
     violations.sort(key=lambda item: (item.bundle or "", str(item.constraint).zfill(3), item.nodes, item.reason))
     return Verdict(tuple(violations), orders)
+
+
+def _documents(data: Any) -> list[Document]:
+    """Return the documents of the data; a PROV document is not converted to RDF, which states less."""
+    document = _prov_document(data)
+    return parse_documents(quads(data)) if document is None else documents_of_records(document)
+
+
+def _prov_document(data: Any) -> Any:
+    """Return a document of the package `prov`, if the data is one or a file of one."""
+    if isinstance(data, (str, PathLike)) and (fmt := prov_format(Path(data))):
+        return read_document(Path(data), fmt)
+    return data if hasattr(data, "get_records") else None
 
 
 @contextmanager

@@ -12,12 +12,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from provml.errors import NodeNotFound
+from provml.validation.cycles import find_cycles
 from provml.validation.prov_constraints import prov_terms
-from provml.validation.prov_constraints.cycles import find_cycles
 from provml.validation.prov_constraints.prov_terms import END, GENERATION, INVALIDATION, START, USAGE, Kind
-from provml.validation.prov_constraints.statements import NO_VALUE, Statement
+from provml.validation.prov_constraints.rules import rule_iri
+from provml.validation.prov_constraints.statements import NO_VALUE, STATED, Statement
 from provml.validation.prov_constraints.unification import UnifiedDocument
-from provml.validation.prov_constraints.violations import CycleStep, Violation
+from provml.validation.prov_constraints.violations import Violation
+from provml.validation.results import CycleStep
 
 SIMULTANEOUS = {GENERATION: 39, INVALIDATION: 40, START: 31, END: 32}
 """The constraint that makes all events of a kind of one node simultaneous."""
@@ -30,11 +32,15 @@ NO_CONSTRAINT = 0
 
 
 class Event(NamedTuple):
-    """An event: its kind, the number of its identifier (None for an inferred event), and its entity or activity."""
+    """An event: its kind, the number of its identifier, its entity or activity, and the inference it follows from.
+
+    An event that no statement describes has no identifier.
+    """
 
     kind: Kind
     identifier: int | None
     owner: int
+    inference: int = STATED
 
 
 class Group(NamedTuple):
@@ -62,6 +68,7 @@ class EventOrder:
         find = unified.find
         pairs = unified.document.specializations
         self._specializations = sorted({(find(special), find(general)) for special, general in pairs})
+        self._entities = entities
         self._inferred = self._inferred_events(entities)
         self._add_events()
         self._order_activities()
@@ -99,7 +106,9 @@ class EventOrder:
             for statement in self._statements[kind]:
                 key, owner = (kind, statement.identifier), statement.slots[0]
                 if key not in self._by_identifier:
-                    event = self._by_identifier[key] = self._add_node(Event(kind, statement.identifier, owner))
+                    event = self._by_identifier[key] = self._add_node(
+                        Event(kind, statement.identifier, owner, statement.inference)
+                    )
                     if kind is not USAGE:
                         members[kind, owner].append(event)
         for group_key, events in members.items():
@@ -116,7 +125,7 @@ class EventOrder:
         """Return the events of one kind of a node, or None if it has none."""
         group = self._groups.get((kind, owner))
         if group is None and owner in self._inferred.get(kind, ()):
-            event = self._add_node(Event(kind, None, owner))
+            event = self._add_node(Event(kind, None, owner, 7 if owner in self._entities else 13))
             group = self._groups[kind, owner] = Group(event, event)
         return group
 
@@ -235,14 +244,19 @@ class EventOrder:
             if constraint != NO_CONSTRAINT:
                 constraints[constraint] = None
             if self.events[after] is not None:
-                texts = self._describe(before), self._describe(after)
-                steps.append(CycleStep(*texts, tuple(constraints), STRICT in constraints))
+                steps.append(self._step(before, after, tuple(constraints)))
                 before, constraints = after, {}
         return tuple(steps)
 
-    def _describe(self, node: int) -> str:
-        event = self.events[node]
-        return "" if event is None else self.unified.phrase(*event)
+    def _step(self, before: int, after: int, constraints: tuple[int, ...]) -> CycleStep:
+        events = [event for node in (before, after) if (event := self.events[node]) is not None]
+        first, second = (self.unified.phrase(event.kind, event.identifier, event.owner) for event in events)
+        inferences = tuple(sorted({event.inference for event in events} - {STATED}))
+        nodes = (self._event_name(events[0]), self._event_name(events[1]))
+        rules = tuple(map(rule_iri, (*constraints, *inferences)))
+        return CycleStep(
+            first, second, constraints, STRICT in constraints, nodes=nodes, inferences=inferences, rules=rules
+        )
 
     def _event_name(self, event: Event) -> str:
         """Return the IRI of an event, or its entity or activity if it has none."""

@@ -89,6 +89,13 @@ MENTION = Kind(
     ),
     "by",
 )
+SPECIALIZATION = Kind(
+    "specialization",
+    (Slot("specific entity", "", ENTITY, REQUIRED), Slot("general entity", "", ENTITY, REQUIRED)),
+    "by",
+)
+ALTERNATE = Kind("alternate", (Slot("first entity", "", ENTITY, REQUIRED), Slot("second entity", "", ENTITY, REQUIRED)))
+MEMBERSHIP = Kind("membership", (Slot("collection", "", ENTITY, REQUIRED), Slot("member", "", ENTITY, REQUIRED)), "in")
 ACTIVITY_TIMES = Kind("activity", (Slot("start time", "", OTHER), Slot("end time", "", OTHER)))
 
 EVENTS = (GENERATION, INVALIDATION, USAGE, START, END)

@@ -5,6 +5,9 @@ from __future__ import annotations
 PROV_DM, PROV_LINKS = "PROV-DM", "PROV-Links"
 """The documents that define rules without a number."""
 
+RECOMMENDATION = "https://www.w3.org/TR/prov-constraints/#"
+"""The IRI of a rule begins with it and ends with the name of the rule."""
+
 RULES: dict[int, tuple[str, str]] = {
     1: ("optional-identifiers", "A statement without an identifier has an unknown one."),
     2: ("optional-attributes", "A statement without attributes has none."),
@@ -72,3 +75,8 @@ RULES: dict[int, tuple[str, str]] = {
     55: ("entity-activity-disjoint", "No node is both an entity and an activity."),
     56: ("membership-empty-collection", "An empty collection has no members."),
 }
+
+
+def rule_iri(number: int) -> str:
+    """Return the IRI of a rule."""
+    return RECOMMENDATION + RULES[number][0]

@@ -12,6 +12,8 @@ from provml.rdf.namespaces import PROV, RDF_TYPE, XSD
 from provml.validation.prov_constraints import prov_terms
 from provml.validation.prov_constraints.prov_terms import REQUIRED, Kind
 
+STATED = 0
+"""The inference of what a document states itself."""
 NO_VALUE = -1
 """The value of a slot without a value (`-` in PROV-N)."""
 
@@ -22,21 +24,29 @@ _DATETIME = re.compile(
 
 
 class Statement:
-    """A statement: its kind, its identifier and the values of its slots, as numbers of a document."""
+    """A statement: its kind, its identifier and the values of its slots, as numbers of a document.
 
-    __slots__ = ("identifier", "kind", "slots")
+    `inference` is the number of the inference that it follows from, or STATED.
+    """
 
-    def __init__(self, kind: Kind, identifier: int, slots: list[int]) -> None:
+    __slots__ = ("identifier", "inference", "kind", "slots")
+
+    def __init__(self, kind: Kind, identifier: int, slots: list[int], inference: int = STATED) -> None:
         self.kind = kind
+        self.inference = inference
         self.identifier = identifier
         self.slots = slots
 
 
 class Document:
-    """The statements of one bundle. Nodes, times and unknowns are numbers; `names` has their Turtle text, or None."""
+    """The statements of one bundle. Nodes, times and unknowns are numbers; `names` has their Turtle text, or None.
 
-    def __init__(self, bundle: str | None = None) -> None:
+    With `has_placeholders`, a slot without a value is the `-` of PROV-N. In RDF it may also be stated elsewhere.
+    """
+
+    def __init__(self, bundle: str | None = None, *, has_placeholders: bool = False) -> None:
         self.bundle = bundle
+        self.has_placeholders = has_placeholders
         self.names: list[str | None] = []
         self.statements: list[Statement] = []
         self.declared: dict[str, set[int]] = {
@@ -74,13 +84,15 @@ class Document:
         self.names.append(None)
         return len(self.names) - 1
 
-    def add(self, kind: Kind, identifier: int | None, values: Iterable[int | None]) -> Statement:
+    def add(
+        self, kind: Kind, identifier: int | None, values: Iterable[int | None], *, inference: int = STATED
+    ) -> Statement:
         """Add a statement; None stands for an omitted identifier or value."""
         slots = [
             (NO_VALUE if slot.if_omitted is prov_terms.EMPTY_SLOT else self.new_unknown()) if value is None else value
             for slot, value in zip(kind.slots, values, strict=True)
         ]
-        statement = Statement(kind, self.new_unknown() if identifier is None else identifier, slots)
+        statement = Statement(kind, self.new_unknown() if identifier is None else identifier, slots, inference)
         self.statements.append(statement)
         return statement
 
@@ -209,7 +221,7 @@ class _DocumentBuilder:
             statement = self._add_rows(prov_terms.INFLUENCE, node, [subjects, influencers])
             self._note_missing(statement, (subjects, influencers))
         elif has_several_kinds or subjects or influencers:  # unification equates it with the others
-            self._add_rows(prov_terms.INFLUENCE, node, [subjects, influencers])
+            self._add_rows(prov_terms.INFLUENCE, node, [subjects, influencers]).inference = 15
 
     def _build_mention(self, subject: int, parts: dict[str, list[int]]) -> None:
         generals, bundles = parts.get("entity", []), parts.get("bundle", [])

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import TypeAlias
 
+from provml.validation.cycles import find_cycles
 from provml.validation.prov_constraints import prov_terms
-from provml.validation.prov_constraints.cycles import find_cycles
 from provml.validation.prov_constraints.prov_terms import Kind
 from provml.validation.prov_constraints.rules import PROV_DM
-from provml.validation.prov_constraints.statements import NO_VALUE, Statement
+from provml.validation.prov_constraints.statements import NO_VALUE, STATED, Statement
 from provml.validation.prov_constraints.unification import UnifiedDocument
 from provml.validation.prov_constraints.violations import Violation
 
@@ -18,6 +18,7 @@ MAX_CYCLE_NODES = 10
 """Nodes shown of a cycle of specializations."""
 
 DECLARED = "it is declared as one"
+SPECIALIZED = "it is a specialization of an entity"
 
 TypeReason: TypeAlias = tuple[Statement, int] | str
 """Why a node has a type: a slot of a statement, or a description."""
@@ -126,7 +127,7 @@ def _entities_and_activities(unified: UnifiedDocument, entities: set[int], *, wi
     find, document = unified.find, unified.document
     types: dict[str, dict[int, TypeReason]] = {
         prov_terms.ENTITY: {
-            **dict.fromkeys(entities, "it is a specialization of an entity"),
+            **dict.fromkeys(entities, SPECIALIZED),
             **{find(node): DECLARED for node in document.declared[prov_terms.ENTITY]},
         },
         prov_terms.ACTIVITY: {find(node): DECLARED for node in document.declared[prov_terms.ACTIVITY]},
@@ -141,7 +142,11 @@ def _entities_and_activities(unified: UnifiedDocument, entities: set[int], *, wi
         texts = [_describe_reason(unified, reason) for reason in reasons]
         also = (50,) if any(reason is not DECLARED for reason in reasons) else ()
         text = f"{name} is an entity ({texts[0]}) and an activity ({texts[1]})"
-        yield Violation(55, (name,), text, also, bundle=document.bundle)
+        statements = [reason[0] for reason in reasons if not isinstance(reason, str)]
+        inferred_by = {statement.inference for statement in statements} - {STATED}
+        if SPECIALIZED in reasons:
+            inferred_by.add(21)
+        yield Violation(55, (name,), text, also, bundle=document.bundle, inferred_by=tuple(sorted(inferred_by)))
 
 
 def _add_types_of_slots(unified: UnifiedDocument, types: dict[str, dict[int, TypeReason]]) -> None:
@@ -168,7 +173,9 @@ def _members_of_empty_collections(unified: UnifiedDocument, empty: set[int]) -> 
         if unified.find(collection) in empty:
             name, other = unified.show(collection), unified.show(member)
             reason = f"{name} is an empty collection and has the member {other}"
-            yield Violation(56, (name, other), reason, bundle=unified.document.bundle)
+            is_stated = unified.find(collection) in map(unified.find, unified.document.empty_collections)
+            inferred_by = () if is_stated else (21,)
+            yield Violation(56, (name, other), reason, bundle=unified.document.bundle, inferred_by=inferred_by)
 
 
 def _describe_reason(unified: UnifiedDocument, reason: TypeReason) -> str:

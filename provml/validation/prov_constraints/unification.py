@@ -16,8 +16,8 @@ from provml.rdf.namespaces import XSD
 from provml.validation.prov_constraints import prov_terms
 from provml.validation.prov_constraints.prov_terms import Kind
 from provml.validation.prov_constraints.rules import PROV_LINKS
-from provml.validation.prov_constraints.statements import NO_VALUE, Document, Statement
-from provml.validation.prov_constraints.violations import Violation
+from provml.validation.prov_constraints.statements import NO_VALUE, STATED, Document, Statement
+from provml.validation.prov_constraints.violations import LAST_INFERENCE, Violation
 
 
 class Uniqueness(NamedTuple):
@@ -26,6 +26,18 @@ class Uniqueness(NamedTuple):
     constraint: int
     actor_slot: int
     verb: str
+
+
+class Cause(NamedTuple):
+    """Why two values are equal: the constraint, the statement with its slot, and the inferences of the statements.
+
+    The slot is None for identifiers.
+    """
+
+    constraint: int
+    statement: Statement
+    slot: int | None
+    inferences: Collection[int]
 
 
 UNIQUENESS = {
@@ -81,6 +93,8 @@ class UnifiedDocument:
 
     def show(self, number: int) -> str:
         """Return the Turtle text of a number for a message."""
+        if number == NO_VALUE:
+            return "none (-)"
         return (self.name(number) or "an unknown node").replace(f"<{XSD}dateTime>", "xsd:dateTime")
 
     def describe(self, statement: Statement) -> str:
@@ -115,38 +129,46 @@ class UnifiedDocument:
             constraint, slot = ACTIVITY_TIME[kind]
             activity = self._by_identifier.get((prov_terms.ACTIVITY_TIMES, self.find(statement.slots[0])))
             if activity is not None:
-                self._unify(activity.slots[slot], statement.slots[3], constraint, statement, 3)
+                inferences = {activity.inference, statement.inference}
+                self._unify(activity.slots[slot], statement.slots[3], Cause(constraint, statement, 3, inferences))
 
     def _unify_with_influence(self, statement: Statement, identifier: int) -> None:
         influence = self._by_identifier.get((prov_terms.INFLUENCE, identifier))
         if influence is None or statement.kind in EXAMINED_FIRST or statement.kind is prov_terms.MENTION:
             return
         for slot in (0, 1):
-            self._unify(influence.slots[slot], statement.slots[slot], 23, statement, slot)
+            inferences = {influence.inference, statement.inference, 15}
+            self._unify(influence.slots[slot], statement.slots[slot], Cause(23, statement, slot, inferences))
 
     def _unify_with_same_actor(self, statement: Statement) -> None:
         uniqueness = UNIQUENESS[statement.kind]
         subject, actor = self.find(statement.slots[0]), self.find(statement.slots[uniqueness.actor_slot])
         other = self._by_actor.setdefault((statement.kind, subject, actor), statement)
         if other is not statement:
-            self._unify(other.identifier, statement.identifier, uniqueness.constraint, statement, None)
+            inferences = {other.inference, statement.inference}
+            cause = Cause(uniqueness.constraint, statement, None, inferences)
+            self._unify(other.identifier, statement.identifier, cause)
 
     def _unify_slots(self, first: Statement, second: Statement) -> None:
         key = 22 if first.kind is prov_terms.ACTIVITY_TIMES else 23
+        inferences = {first.inference, second.inference}
         for slot, (value, other) in enumerate(zip(first.slots, second.slots, strict=True)):
-            if value == NO_VALUE and other != NO_VALUE:
+            if self.document.has_placeholders and NO_VALUE in (value, other) and value != other:
+                if key not in self._exclude:
+                    self._report_conflict((value, other), Cause(key, first, slot, inferences))
+            elif value == NO_VALUE and other != NO_VALUE:
                 first.slots[slot] = other
                 (self._uses or self._collect_uses())[self.find(other)].append(first)
             elif other not in (value, NO_VALUE):
-                self._unify(value, other, key, first, slot)
+                self._unify(value, other, Cause(key, first, slot, inferences))
 
-    def _unify(self, first: int, second: int, constraint: int, statement: Statement, slot: int | None) -> None:
-        """Unify two values, or report a violation if both are known; `slot` is None for identifiers."""
+    def _unify(self, first: int, second: int, cause: Cause) -> None:
+        """Unify two values, or report a violation if both are known."""
         first, second = self.find(first), self.find(second)
-        if first == second or constraint in self._exclude:
+        if first == second or cause.constraint in self._exclude:
             return
         if self._is_constant[first] and self._is_constant[second]:
-            self._report_conflict((first, second), constraint, statement, slot)
+            self._report_conflict((first, second), cause)
             return
         uses = self._uses or self._collect_uses()
         if len(uses[first]) < len(uses[second]):
@@ -155,7 +177,9 @@ class UnifiedDocument:
         if self._is_constant[second] or self._names[first] is None:
             self._names[first], self._is_constant[first] = self._names[second], self._is_constant[second]
         merged_by = self._merged_by.pop(second, frozenset()) | self._merged_by.get(first, frozenset())
-        self._merged_by[first] = merged_by | {constraint} if slot is None else merged_by
+        if cause.slot is None:
+            merged_by |= {cause.constraint, *cause.inferences} - {STATED}
+        self._merged_by[first] = merged_by
         moved = uses.pop(second)
         uses[first] += moved
         self._queue.extend(moved)
@@ -182,12 +206,13 @@ class UnifiedDocument:
 
     # ---- violations
 
-    def _report_conflict(
-        self, values: tuple[int, int], constraint: int, statement: Statement, slot: int | None
-    ) -> None:
+    def _report_conflict(self, values: tuple[int, int], cause: Cause) -> None:
+        constraint, statement, slot, inferences = cause
         first, second = sorted(map(self.show, values))
         subject = self.show(statement.slots[0])
-        also = tuple(sorted(self._merged_by.get(self.find(statement.identifier), ())))
+        merged_by = self._merged_by.get(self.find(statement.identifier), frozenset())
+        also = tuple(sorted(number for number in merged_by if number > LAST_INFERENCE))
+        inferred_by = tuple(sorted({*inferences, *merged_by} - {STATED, *also}))
         rule: int | str = constraint
         if slot is None:
             uniqueness = UNIQUENESS[statement.kind]
@@ -201,7 +226,8 @@ class UnifiedDocument:
             if statement.kind is prov_terms.MENTION:
                 rule = PROV_LINKS
             nodes = (self.name(statement.identifier) or subject, first, second)
-        self.violations[Violation(rule, nodes, reason, also, bundle=self.document.bundle)] = None
+        violation = Violation(rule, nodes, reason, also, bundle=self.document.bundle, inferred_by=inferred_by)
+        self.violations[violation] = None
 
     def _describe_conflict(self, values: tuple[int, int], constraint: int, statement: Statement, slot: int) -> str:
         if constraint in (28, 29):
@@ -229,13 +255,14 @@ def infer(document: Document) -> None:
         if statement.kind in (prov_terms.START, prov_terms.END):
             trigger, actor = statement.slots[1], statement.slots[2]
             if names[trigger] is not None or names[actor] is not None:
-                document.add(prov_terms.GENERATION, None, [trigger, actor, None])
+                number = 9 if statement.kind is prov_terms.START else 10
+                document.add(prov_terms.GENERATION, None, [trigger, actor, None], inference=number)
         elif statement.kind is prov_terms.DERIVATION and statement.slots[2] != NO_VALUE:
             _infer_from_derivation(document, statement, derivations)
         elif statement.kind is prov_terms.DELEGATION:
             delegate, responsible, activity = statement.slots
-            document.add(prov_terms.ASSOCIATION, None, [activity, delegate, None])
-            document.add(prov_terms.ASSOCIATION, None, [activity, responsible, None])
+            document.add(prov_terms.ASSOCIATION, None, [activity, delegate, None], inference=14)
+            document.add(prov_terms.ASSOCIATION, None, [activity, responsible, None], inference=14)
 
 
 def _infer_from_derivation(document: Document, statement: Statement, derivations: set[int]) -> None:
@@ -244,7 +271,7 @@ def _infer_from_derivation(document: Document, statement: Statement, derivations
         if statement.slots[slot] == NO_VALUE:
             statement.slots[slot] = document.new_unknown()
     derived, source, activity, generation, usage = statement.slots
-    document.add(prov_terms.USAGE, usage, [activity, source, None])
-    document.add(prov_terms.GENERATION, generation, [derived, activity, None])
+    document.add(prov_terms.USAGE, usage, [activity, source, None], inference=11)
+    document.add(prov_terms.GENERATION, generation, [derived, activity, None], inference=11)
     for identifier in derivations.intersection((generation, usage)):
-        document.add(prov_terms.INFLUENCE, identifier, [None, None])
+        document.add(prov_terms.INFLUENCE, identifier, [None, None], inference=15)

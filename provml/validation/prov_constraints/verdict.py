@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from provml.errors import NodeNotFound, plural
 from provml.validation.prov_constraints.event_order import EventOrder
+from provml.validation.prov_constraints.rules import RECOMMENDATION, rule_iri
 from provml.validation.prov_constraints.violations import Violation
 from provml.validation.report import Report
 from provml.validation.results import Result
 
 MAX_VIOLATIONS = 5
 """Violations shown per rule."""
-RECOMMENDATION = "https://www.w3.org/TR/prov-constraints/#"
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,14 @@ def _to_result(violation: Violation) -> Result:
     return Result(
         focus=node[1:-1] if node.startswith("<") else node,
         path=None,
-        values=tuple(map(_to_literal, (violation.reason, *violation.cycle_lines()))),
+        values=tuple(map(_to_literal, (violation.reason, *violation.cycle_lines(), *violation.inference_lines()))),
         message=violation.description,
         shape=f"{RECOMMENDATION}{violation.name}",
         severity="Violation",
+        bundle=(violation.bundle or "").strip("<>"),
+        reason=violation.reason,
+        rules=tuple(rule_iri(number) for number in sorted({*violation.constraints, *violation.inferences})),
+        cycle=violation.cycle,
     )
 
 

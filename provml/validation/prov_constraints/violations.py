@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from provml.validation.prov_constraints.rules import PROV_DM, PROV_LINKS, RULES
+from provml.validation.results import CycleStep
 
 MAX_STEPS = 20
 """Steps shown of a cycle."""
+LAST_INFERENCE = 21
+"""The definitions and inferences have the numbers up to this one, the constraints those after it."""
 
 UNNUMBERED_RULES = {
     PROV_DM: ("mandatory-part", "A statement has its mandatory parts."),
@@ -17,28 +20,13 @@ UNNUMBERED_RULES = {
 
 
 @dataclass(frozen=True)
-class CycleStep:
-    """One step of a cycle: an event that precedes another, and the constraints that say so."""
-
-    before: str
-    after: str
-    constraints: tuple[int, ...]
-    strict: bool
-
-    def __str__(self) -> str:
-        relation = "is strictly before" if self.strict else "is not after"
-        noun = "constraint" if len(self.constraints) == 1 else "constraints"
-        numbers = " and ".join(map(str, self.constraints))
-        return f"{self.before} {relation} {self.after} ({noun} {numbers})"
-
-
-@dataclass(frozen=True)
 class Violation:
     """A violation of a rule: the rule, the nodes that violate it, and the reason.
 
     `constraint` is the number of the rule, or the document of a rule without a number. `also` are the numbers of
     further rules that take part. `nodes` are in Turtle syntax. `cycle` has the steps of a cycle of events. `bundle` is
-    the named graph, or None for the default graph.
+    the named graph, or None for the default graph. `inferred_by` are the numbers of the inferences that gave
+    statements that the violation follows from.
     """
 
     constraint: int | str
@@ -47,6 +35,14 @@ class Violation:
     also: tuple[int, ...] = ()
     cycle: tuple[CycleStep, ...] = ()
     bundle: str | None = None
+    inferred_by: tuple[int, ...] = ()
+
+    @property
+    def inferences(self) -> tuple[int, ...]:
+        """The numbers of the inferences that led to the violation, sorted."""
+        steps = (number for step in self.cycle for number in step.inferences)
+        numbers = {*self.inferred_by, *steps, *(number for number in self.also if number <= LAST_INFERENCE)}
+        return tuple(sorted(numbers))
 
     @property
     def constraints(self) -> tuple[int, ...]:
@@ -76,7 +72,12 @@ class Violation:
 
     def __str__(self) -> str:
         place = f" [in the bundle {self.bundle}]" if self.bundle else ""
-        return "\n".join([f"{self.title}{place}: {self.reason}", *(f"    {line}" for line in self.cycle_lines())])
+        lines = [*self.cycle_lines(), *self.inference_lines()]
+        return "\n".join([f"{self.title}{place}: {self.reason}", *(f"    {line}" for line in lines)])
+
+    def inference_lines(self) -> list[str]:
+        """Return a description of each inference that led to the violation."""
+        return [f"by inference {number} ({RULES[number][0]}): {RULES[number][1]}" for number in self.inferences]
 
     def cycle_lines(self) -> list[str]:
         """Return a description of each step of the cycle, at most MAX_STEPS."""

@@ -12,6 +12,7 @@ from provml.errors import FileFormatError
 from provml.rdf.namespaces import SH, XSD
 from provml.validation.datatypes import PRESERVED_PREFIX, restore
 from provml.validation.graph import ValidationGraph
+from provml.validation.inputs import load
 from provml.validation.report import ProgressCallback
 from provml.validation.shacl import prebinding
 from provml.validation.shacl.expressions import Unsupported
@@ -19,6 +20,7 @@ from provml.validation.shacl.functions import FUNCTIONS
 from provml.validation.shacl.model import Constraint, Shape, Shapes
 from provml.validation.shacl.queries import ConstraintQuery, QueryWriter
 from provml.validation.shacl.result import ShaclResult, result_message
+from provml.validation.shacl.rules import rule_query
 from provml.validation.shacl.statistics import GraphStatistics
 
 Counts: TypeAlias = dict[tuple[str, str], int]
@@ -39,6 +41,8 @@ def find_results(
     `max_results` limits the results per shape and component. `counts` is filled with the number of all results.
     """
     totals: Counts = {} if counts is None else counts
+    if shapes.rules:
+        graph = apply_rules(graph, shapes)
     has_preserved_datatypes = graph.has_preserved_datatypes or shapes.has_preserved_targets
     statistics = GraphStatistics(graph.store, has_preserved_datatypes=has_preserved_datatypes)
     writer = QueryWriter(shapes.shapes, statistics)
@@ -53,6 +57,24 @@ def find_results(
                 yield result
     if progress is not None:
         progress(len(targeted), len(targeted), "")
+
+
+def apply_rules(graph: ValidationGraph, shapes: Shapes) -> ValidationGraph:
+    """Return the graph with the triples that the rules of the shapes add; the graph itself is not changed."""
+    store = load(graph.store)
+    has_preserved_datatypes = graph.has_preserved_datatypes or shapes.has_preserved_targets
+    for rule in shapes.rules:
+        if rule.shape.node in shapes.delegated:
+            continue
+        statistics = GraphStatistics(store, has_preserved_datatypes=has_preserved_datatypes)
+        text, counts = rule_query(rule, QueryWriter(shapes.shapes, statistics))
+        if text:
+            functions = dict(FUNCTIONS)
+            for name, query in counts.items():
+                functions[ox.NamedNode(name[1:-1])] = _membership_function(store, query, dict(functions))
+            triples = _execute(store, text, rule.shape, functions)
+            store.extend([ox.Quad(*triple) for triple in triples])
+    return ValidationGraph(store, triples=graph.triples, has_preserved_datatypes=graph.has_preserved_datatypes)
 
 
 def _shape_results(graph: ValidationGraph, writer: QueryWriter, shape: Shape) -> Iterator[ShaclResult]:
@@ -155,35 +177,61 @@ def find_unsupported(shapes: Shapes, *, has_preserved_datatypes: bool) -> dict[A
     statistics = GraphStatistics(has_preserved_datatypes=has_preserved_datatypes or shapes.has_preserved_targets)
     unsupported: dict[Any, str] = {}
     for node, reason in shapes.delegated.items():
-        if {f"{SH}target", f"{SH}rule"} & set(shapes.graph[node]):
+        if {f"{SH}target", f"{SH}rule"} & set(shapes.graph.get(node, ())):
             unsupported[node] = reason
-    has_rules = any(f"{SH}rule" in statements for statements in shapes.graph.values())
     for shape in shapes.targeted:
-        if has_rules:
-            unsupported.setdefault(shape.node, "a rule (sh:rule) may add triples that it depends on")
         for node in _with_references(shapes, shape):
             if node in shapes.delegated:
                 unsupported.setdefault(shape.node, shapes.delegated[node])
+        if shape.node in unsupported:
+            continue
         try:
             _check_queries(shapes, shape, statistics)
         except Unsupported as error:
             unsupported.setdefault(shape.node, str(error))
+    return _with_rules(shapes, unsupported, statistics)
+
+
+def _with_rules(shapes: Shapes, unsupported: dict[Any, str], statistics: GraphStatistics) -> dict[Any, str]:
+    """Add the shapes that depend on rules: if this engine cannot execute one, or delegates any shape, all of them."""
+    for rule in shapes.rules:
+        recursive = [node for node in rule.conditions if _reaches(shapes, node, shapes.delegated)]
+        try:
+            if recursive:
+                raise Unsupported(f"its rule depends on a shape that {shapes.delegated[recursive[0]]}")
+            text, _ = rule_query(rule, QueryWriter(shapes.shapes, statistics))
+            ox.Store().query(text or "ASK {}", custom_functions=dict(FUNCTIONS))
+        except Unsupported as error:
+            unsupported.setdefault(rule.shape.node, str(error))
+        except (SyntaxError, RuntimeError) as error:
+            unsupported.setdefault(rule.shape.node, f"its rule cannot be executed for all nodes at once ({error})")
+    has_rules = any(f"{SH}rule" in statements for statements in shapes.graph.values())
+    if has_rules and unsupported:
+        for shape in shapes.targeted:
+            unsupported.setdefault(shape.node, "a rule (sh:rule) may add triples that it depends on")
     return unsupported
 
 
+def _reaches(shapes: Shapes, node: Any, others: Mapping[Any, str]) -> bool:
+    return any(other in others for other in _with_references(shapes, shapes.shapes[node]))
+
+
 def _with_references(shapes: Shapes, shape: Shape) -> Iterator[Any]:
-    """Iterate over a shape and all shapes that it refers to."""
-    yield shape.node
-    references = list(shape.properties)
-    for constraint in shape.constraints:
-        if constraint.name in ("node", "not"):
-            references.append(constraint.value)
-        elif constraint.name in ("and", "or", "xone"):
-            references += constraint.value
-        elif constraint.name.startswith("qualified"):
-            references += [constraint.extra[0], *constraint.extra[1]]
-    for reference in references:
-        yield from _with_references(shapes, shapes.shapes[reference])
+    """Iterate over a shape and all shapes that it refers to, each once."""
+    nodes = {shape.node: None}
+    queue = [shape]
+    for current in queue:  # grows while it is iterated
+        yield current.node
+        references = list(current.properties)
+        for constraint in current.constraints:
+            if constraint.name in ("node", "not"):
+                references.append(constraint.value)
+            elif constraint.name in ("and", "or", "xone"):
+                references += constraint.value
+            elif constraint.name.startswith("qualified"):
+                references += [constraint.extra[0], *constraint.extra[1]]
+        queue += [shapes.shapes[node] for node in dict.fromkeys(references) if node not in nodes]
+        nodes.update(dict.fromkeys(references))
 
 
 def _check_queries(shapes: Shapes, shape: Shape, statistics: GraphStatistics) -> None:
@@ -209,7 +257,8 @@ def _unknown_function(shapes: Shapes, shape: Shape, error: str) -> Exception:
     if ox.NamedNode(match[0][1:-1]) in shapes.functions:
         return Unsupported(f"its query calls the function {match[0]} of the shapes")
     reason = f"the shape {shape.display_name} has a query that calls {match[0]}, which is not a function"
-    return FileFormatError(reason, "Define it as a sh:SPARQLFunction, or correct its name.", file=shape.file)
+    advice = "Define it as a sh:SPARQLFunction, or correct its name."
+    return FileFormatError(reason, advice, file=shape.file, line=shapes.line_of(shape.node))
 
 
 def _check_user_queries(shapes: Shapes, shape: Shape, functions: Functions) -> None:
@@ -217,7 +266,11 @@ def _check_user_queries(shapes: Shapes, shape: Shape, functions: Functions) -> N
         terms = {} if used.path is None else {"PATH": used.path.text()}
         for constraint in used.constraints:
             if constraint.query is not None:
-                _execute(ox.Store(), prebinding.bind(constraint.query.text, terms), used, functions)
+                try:
+                    _execute(ox.Store(), prebinding.bind(constraint.query.text, terms), used, functions)
+                except FileFormatError as error:
+                    line = shapes.line_of(used.node)
+                    raise FileFormatError(error.reason, "Correct the SPARQL.", file=error.file, line=line) from error
 
 
 def _false(term: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,15 +12,16 @@ from provml.validation.shacl.path import Path
 
 @dataclass(frozen=True)
 class Targets:
-    """The declarations that select the focus nodes of a shape."""
+    """The declarations that select the focus nodes of a shape; `queries` are SELECT queries without prefixes."""
 
     nodes: tuple[Any, ...] = ()
     classes: tuple[Any, ...] = ()
     subjects_of: tuple[Any, ...] = ()
     objects_of: tuple[Any, ...] = ()
+    queries: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.nodes or self.classes or self.subjects_of or self.objects_of)
+        return bool(self.nodes or self.classes or self.subjects_of or self.objects_of or self.queries)
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,28 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class Rule:
+    """A rule that adds triples: either `triple` with its three node expressions, or `construct` with its query.
+
+    A node expression is a term, None for the focus node, or a path from it. The focus nodes are those of `shape` that
+    conform to all `conditions`.
+    """
+
+    shape: Shape
+    order: tuple[float, float, str]
+    conditions: tuple[Any, ...] = ()
+    triple: tuple[Any, ...] = ()
+    construct: Query | None = None
+
+
+@dataclass(frozen=True)
 class Shapes:
     """Parsed and checked shapes, ready to validate any number of stores.
 
     `delegated` maps the shapes that this engine passes to pySHACL to the reason. `graph` has all statements of the
     files by subject and predicate, which reports need to describe unnamed shapes. `functions` are those that the files
-    define for queries.
+    define for queries, `rules` add triples before the validation, `notes` say what was assumed,
+    `line_of` finds the line of a shape in its file.
     """
 
     shapes: Mapping[Any, Shape]
@@ -86,6 +103,9 @@ class Shapes:
     delegated: Mapping[Any, str] = field(default_factory=dict)
     graph: Mapping[Any, Mapping[str, list[Any]]] = field(default_factory=dict)
     functions: frozenset[Any] = frozenset()
+    rules: tuple[Rule, ...] = ()
+    notes: tuple[str, ...] = ()
+    line_of: Callable[[Any], int | None] = lambda node: None
 
     @property
     def has_preserved_targets(self) -> bool:

@@ -28,9 +28,12 @@ OTHER_PROPERTIES = {
     "deactivated", "flags", "ignoredProperties", "qualifiedValueShape", "qualifiedMinCount", "qualifiedMaxCount",
     "qualifiedValueShapesDisjoint", "name", "description", "order", "group", "defaultValue", "shapesGraph",
     "entailment", "declare", "suggestedShapesGraph", "labelTemplate", "resultMessage", "intent", "agentInstruction",
-    "codeIdentifier", "prefixes", "select", "ask",
+    "codeIdentifier", "prefixes", "select", "ask", "target", "rule",
 }  # fmt: skip
 """Supported properties of a shape that are no constraints by themselves."""
+DELEGATED = {"expression", "js", "values", "reifierShape", "reificationRequired", "memberShape", "minListLength",
+             "maxListLength", "uniqueMembers", "rootClass", "singleLine", "someValue", "subsetOf"}  # fmt: skip
+"""Properties of SHACL's advanced features and of SHACL 1.2 that this engine passes to pySHACL."""
 SUPPORTED = {*CONSTRAINT_PARAMETERS, *OTHER_PROPERTIES}
 NODE_KINDS = ("IRI", "BlankNode", "Literal", "BlankNodeOrIRI", "BlankNodeOrLiteral", "IRIOrLiteral")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path as FilePath
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import pyoxigraph as ox
 
 from provml.rdf.namespaces import OWL, RDF, RDFS, SH
-from provml.validation.results import PATH_SUFFIXES
+from provml.validation.cycles import components
 from provml.validation.shacl.model import Constraint, Shape, Shapes, Targets
 from provml.validation.shacl.parameters import (
     CONSTRAINT_PARAMETERS,
+    DELEGATED,
     PROPERTY_ONLY,
     SHAPE_LISTS,
     SHAPE_REFERENCES,
@@ -21,14 +23,17 @@ from provml.validation.shacl.parameters import (
     component_iri,
     read_parameter,
 )
+from provml.validation.shacl.parse_paths import parse_path
 from provml.validation.shacl.parse_queries import (
     parse_components,
     parse_custom_constraint,
     parse_functions,
     parse_sparql_constraint,
+    parse_target_query,
     uses_component,
 )
 from provml.validation.shacl.path import Path
+from provml.validation.shacl.rules import parse_rules
 from provml.validation.shapes_graph import ShapesGraph
 
 NODE_SHAPE, PROPERTY_SHAPE = f"{SH}NodeShape", f"{SH}PropertyShape"
@@ -46,7 +51,17 @@ def parse_shapes(files: Iterable[FilePath]) -> Shapes:
         names.append(str(file))
     parser = _ShapeParser(graph)
     parser.parse_all()
-    return Shapes(parser.shapes, tuple(names), parser.unsupported, graph.statements, parse_functions(graph))
+    rules = tuple(parse_rules(graph, parser.shapes, parser.unsupported))
+    return Shapes(
+        parser.shapes,
+        tuple(names),
+        parser.unsupported,
+        graph.statements,
+        parse_functions(graph),
+        rules=rules,
+        notes=tuple(graph.notes),
+        line_of=graph.line_of,
+    )
 
 
 class _ShapeParser:
@@ -63,27 +78,42 @@ class _ShapeParser:
         nodes = {node for name in SHAPE_PROPERTIES for node in graph.subjects(name)}
         for cls in (NODE_SHAPE, PROPERTY_SHAPE):
             nodes.update(graph.subjects(f"{RDF}type", ox.NamedNode(cls)))
-        for node in sorted(nodes, key=str):
-            self._parse_with_references(node, ())
+        references: dict[Any, list[Any]] = {}
+        queue = sorted(nodes, key=str)
+        for node in queue:  # grows while it is iterated
+            if node not in references:
+                references[node] = self._references(node)
+                for other in references[node]:
+                    self._check_reference(node, other)
+                queue += references[node]
+        for node in references:
+            self.shapes[node] = self._parse(node)
+        self._note_recursion(references)
 
-    def _parse_with_references(self, node: Any, ancestors: tuple[Any, ...]) -> None:
-        """Parse the shapes that a shape refers to, then the shape; `ancestors` are the shapes that refer to it."""
-        if node in ancestors:
-            cycle = " > ".join(map(str, (*ancestors[ancestors.index(node) :], node)))
-            advice = "SHACL does not define recursion: use a property path or sh:sparql instead."
-            raise self.graph.error(node, f"refers to itself ({cycle})", advice)
-        if node in self.shapes:
-            return
-        if isinstance(node, ox.Literal) or (node not in self.graph.statements and ancestors):
-            reason = f"refers to the shape {node}, which is not defined"
-            raise self.graph.error(ancestors[-1], reason, "Define it, or correct its name.")
-        for other in self._references(node):
-            self._parse_with_references(other, (*ancestors, node))
-        self.shapes[node] = self._parse(node)
+    def _check_reference(self, node: Any, other: Any) -> None:
+        graph = self.graph
+        if isinstance(other, ox.Literal):
+            reason = f"refers to the shape {other}, which is a literal"
+            raise graph.error(node, reason, "Use an IRI or a blank node.")
+        if other not in graph.statements:
+            graph.note(
+                f"{_capitalize(graph.name_of(node))} refers to {other}, which has no statements: it accepts all."
+            )
+
+    def _note_recursion(self, references: dict[Any, list[Any]]) -> None:
+        """Note the shapes that refer to themselves, directly or not: SHACL does not define what they mean."""
+        numbers = {node: number for number, node in enumerate(references)}
+        edges = [[(numbers[other], 0) for other in others] for others in references.values()]
+        component = components(edges, range(len(edges)))
+        sizes = Counter(component)
+        for number, (node, others) in enumerate(references.items()):
+            if sizes[component[number]] > 1 or node in others:
+                self.unsupported.setdefault(node, "it refers to itself, which SHACL does not define")
 
     def _references(self, node: Any) -> list[Any]:
         graph = self.graph
         shapes = [other for name in SHAPE_REFERENCES for other in graph.values(node, name)]
+        shapes = [other for other in shapes if other not in self._undefined_properties(node)]
         for name in SHAPE_LISTS:
             shapes += [
                 other for members in graph.values(node, name) for other in graph.list_members(node, members, name)
@@ -91,6 +121,20 @@ class _ShapeParser:
         if graph.boolean(node, "qualifiedValueShapesDisjoint"):
             shapes += self._sibling_shapes(node)
         return shapes
+
+    def _undefined_properties(self, node: Any) -> list[Any]:
+        """Return the values of sh:property without any statement; they have no effect."""
+        graph = self.graph
+        undefined = [
+            other
+            for other in graph.values(node, "property")
+            if other not in graph.statements and not isinstance(other, ox.Literal)
+        ]
+        for other in undefined:
+            graph.note(
+                f"{_capitalize(graph.name_of(node))} has the sh:property {other}, which has no statements: ignored."
+            )
+        return undefined
 
     def _sibling_shapes(self, node: Any) -> list[Any]:
         """Return the qualified value shapes of the other property shapes of the same parents."""
@@ -105,8 +149,10 @@ class _ShapeParser:
         graph = self.graph
         types = {cls.value for cls in graph.values(node, f"{RDF}type") if isinstance(cls, ox.NamedNode)}
         path = self._parse_shape_path(node, types)
-        for other in graph.values(node, "property"):
-            if self.shapes[other].path is None:
+        undefined = self._undefined_properties(node)
+        properties = [other for other in graph.values(node, "property") if other not in undefined]
+        for other in properties:
+            if not graph.values(other, "path"):
                 raise graph.error(node, f"has the sh:property {other}, which has no sh:path", "Add one.")
         self._note_unsupported(node)
         severity = graph.value(node, "severity")
@@ -115,7 +161,7 @@ class _ShapeParser:
             path=path,
             targets=self._targets(node, types),
             constraints=tuple(self._constraints(node, is_property=path is not None)),
-            properties=tuple(graph.values(node, "property")),
+            properties=tuple(properties),
             severity=severity.value if severity is not None else f"{SH}Violation",
             messages=tuple(graph.values(node, "message")),
             is_deactivated=graph.boolean(node, "deactivated"),
@@ -132,13 +178,26 @@ class _ShapeParser:
             classes=tuple(dict.fromkeys([*graph.values(node, "targetClass"), *([node] if is_class else [])])),
             subjects_of=tuple(graph.values(node, "targetSubjectsOf")),
             objects_of=tuple(graph.values(node, "targetObjectsOf")),
+            queries=tuple(self._target_queries(node)),
         )
+
+    def _target_queries(self, node: Any) -> Iterator[str]:
+        """Iterate over the queries of sh:target; only pySHACL supports other kinds of targets."""
+        for target in self.graph.values(node, "target"):
+            query = parse_target_query(self.graph, node, target)
+            if query is None:
+                self.unsupported.setdefault(node, "it has a target (sh:target) that is not a SELECT query")
+            else:
+                yield query
 
     def _note_unsupported(self, node: Any) -> None:
         for predicate in sorted(self.graph.statements.get(node, {})):
             name = predicate.removeprefix(SH)
-            if name != predicate and name not in SUPPORTED:
+            if name in DELEGATED:
                 self.unsupported.setdefault(node, f"it uses sh:{name}")
+            elif name != predicate and name not in SUPPORTED:
+                name_of_shape = _capitalize(self.graph.name_of(node))
+                self.graph.note(f"{name_of_shape} uses sh:{name}, which SHACL does not define for a shape: ignored.")
 
     # ---- paths
 
@@ -150,33 +209,7 @@ class _ShapeParser:
             raise graph.error(node, "is a property shape and has no sh:path", "Add one.")
         if is_property and NODE_SHAPE in types:
             raise graph.error(node, "is a node shape and has a sh:path", "Make it a sh:PropertyShape.")
-        return self._parse_path(node, path_node) if path_node is not None else None
-
-    def _parse_path(self, shape: Any, node: Any, ancestors: tuple[Any, ...] = ()) -> Path:
-        graph = self.graph
-        if isinstance(node, ox.NamedNode) and node.value != f"{RDF}nil":
-            return Path("predicate", (), node)
-        if node in ancestors:
-            raise graph.error(shape, "has a sh:path that contains itself", "Write it with sh:zeroOrMorePath.")
-        kind, parts = self._path_parts(shape, node)
-        return Path(kind, tuple(self._parse_path(shape, part, (*ancestors, node)) for part in parts), node)
-
-    def _path_parts(self, shape: Any, node: Any) -> tuple[str, list[Any]]:
-        """Return the kind and the parts of a path that is not a predicate."""
-        graph = self.graph
-        unary = [(kind, part) for kind in ("inversePath", *PATH_SUFFIXES) for part in graph.values(node, kind)]
-        if graph.values(node, f"{RDF}first"):
-            kind, parts = "sequence", graph.list_members(shape, node, "path")
-        elif unary:
-            return unary[0][0], [unary[0][1]]
-        elif members := graph.values(node, "alternativePath"):
-            kind, parts = "alternative", graph.list_members(shape, members[0], "alternativePath")
-        else:
-            advice = "Use an IRI or a SHACL path."
-            raise graph.error(shape, f"has {node} for sh:path, which is not a property path", advice)
-        if len(parts) < 2:
-            raise graph.error(shape, f"has a {kind} path of fewer than two parts", "Add a part.")
-        return kind, parts
+        return parse_path(graph, node, path_node) if path_node is not None else None
 
     # ---- constraints
 
@@ -201,8 +234,7 @@ class _ShapeParser:
         for value in graph.values(node, "qualifiedValueShape"):
             counts = {name: graph.integer(node, name) for name in ("qualifiedMinCount", "qualifiedMaxCount")}
             if set(counts.values()) == {None}:
-                advice = "Add sh:qualifiedMinCount or sh:qualifiedMaxCount."
-                raise graph.error(node, "has sh:qualifiedValueShape and no count", advice)
+                graph.note(f"{_capitalize(graph.name_of(node))} has sh:qualifiedValueShape and no count: ignored.")
             is_disjoint = graph.boolean(node, "qualifiedValueShapesDisjoint")
             excluded = tuple(self._sibling_shapes(node)) if is_disjoint else ()
             for name, count in counts.items():
@@ -216,5 +248,9 @@ class _ShapeParser:
                 if constraint is not None:
                     yield constraint
                 else:
-                    reason = f"its component {component.node} is written in JavaScript"
+                    reason = f"its component {component.node} has no validator in SPARQL"
                     self.unsupported.setdefault(node, reason)
+
+
+def _capitalize(text: str) -> str:
+    return text[0].upper() + text[1:]

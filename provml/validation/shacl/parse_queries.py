@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path as FilePath
 from typing import Any
+from urllib.parse import urljoin
 
 import pyoxigraph as ox
 
@@ -62,13 +64,11 @@ def _parse_parameters(graph: ShapesGraph, component: Any) -> Iterator[Parameter]
 def parse_custom_constraint(
     graph: ShapesGraph, component: Component, shape: Any, *, is_property: bool
 ) -> Constraint | None:
-    """Parse the constraint of a custom component, or return None if its validator is written in JavaScript."""
+    """Parse the constraint of a custom component, or return None if it has no validator in SPARQL."""
     specific = graph.values(component.node, "propertyValidator" if is_property else "nodeValidator")
     validator = next(iter([*specific, *graph.values(component.node, "validator")]), None)
     text = None if validator is None else graph.value(validator, "select" if specific else "ask")
     if text is None:
-        if validator is None or not graph.values(validator, "jsFunctionName"):
-            raise graph.error(component.node, "has no validator for this kind of shape", "Add a sh:validator.")
         return None
     bindings = {
         parameter.name: values[0]
@@ -98,6 +98,33 @@ def parse_sparql_constraint(graph: ShapesGraph, shape: Any, source: Any) -> Cons
     return Constraint("sparql", f"{SH}SPARQLConstraintComponent", source, None, query, messages)
 
 
+def parse_target_query(graph: ShapesGraph, shape: Any, target: Any) -> str | None:
+    """Return the SELECT query of a sh:SPARQLTarget without prefixes, or None for another kind of target."""
+    types = graph.values(target, f"{RDF}type")
+    select = graph.values(target, "select")
+    if types != [ox.NamedNode(f"{SH}SPARQLTarget")] or len(select) != 1:
+        return None
+    text = _with_prologue(graph, shape, target, select[0].value)
+    try:
+        ox.Store().query(text)
+    except SyntaxError as error:
+        raise graph.error(shape, f"has a target with an invalid query: {error.msg}", "Correct the SPARQL.") from error
+    except RuntimeError:  # it calls a function of the shapes
+        return None
+    parts = prebinding.split(text)
+    return " ".join(
+        prebinding.expand(parts.prologue, part) for part in (parts.head, "{", parts.body, "}", parts.modifiers)
+    )
+
+
+def parse_construct(graph: ShapesGraph, shape: Any, rule: Any) -> Query | None:
+    """Return the query of a sh:SPARQLRule, or None if it has none."""
+    texts = graph.values(rule, "construct")
+    if len(texts) != 1:
+        return None
+    return Query(_with_prologue(graph, shape, rule, texts[0].value), False, {"currentShape": shape})
+
+
 def parse_functions(graph: ShapesGraph) -> frozenset[Any]:
     """Return the functions that the shapes graph defines, after a check of their queries."""
     functions = graph.subjects(f"{RDF}type", ox.NamedNode(f"{SH}SPARQLFunction"))
@@ -108,10 +135,10 @@ def parse_functions(graph: ShapesGraph) -> frozenset[Any]:
             reason = f"the function {function} does not have exactly one sh:select or sh:ask"
             raise FileFormatError(reason, "Give it one query.", file=file)
         try:
-            ox.Store().query(_prologue(graph, function) + queries[0].value)
+            ox.Store().query(_with_prologue(graph, function, function, queries[0].value))
         except SyntaxError as error:
             reason = f"the function {function} has an invalid query: {error.msg}"
-            raise FileFormatError(reason, "Correct the SPARQL.", file=file) from error
+            raise FileFormatError(reason, "Correct the SPARQL.", file=file, line=graph.line_of(function)) from error
         except RuntimeError:  # it calls another function
             continue
     return frozenset([*functions, *graph.subjects(f"{RDF}type", ox.NamedNode(f"{SH}JSFunction"))])
@@ -132,13 +159,27 @@ def _parse_query(
     except ValueError as error:
         advice = "SHACL cannot bind values in such a query: write it differently."
         raise graph.error(shape, f"has a query that {error}", advice) from error
-    return Query(_prologue(graph, source) + text, prebinding.is_ask(text), {"currentShape": shape, **(bindings or {})})
+    text = _with_prologue(graph, shape, source, text)
+    return Query(text, prebinding.is_ask(text), {"currentShape": shape, **(bindings or {})})
 
 
-def _prologue(graph: ShapesGraph, source: Any) -> str:
-    """Return the prefixes of a query of the shapes graph as SPARQL."""
-    prefixes = {**BUILTIN_PREFIXES, **_declared_prefixes(graph, source)}
-    return "".join(f"PREFIX {prefix}: <{namespace}>\n" for prefix, namespace in prefixes.items())
+def _with_prologue(graph: ShapesGraph, shape: Any, source: Any, text: str) -> str:
+    """Return a query with its prefixes: those that sh:prefixes declares, else those of the files (@prefix)."""
+    declared = {**BUILTIN_PREFIXES, **_declared_prefixes(graph, source)}
+    used = prebinding.prefixes(text) - set(re.findall(r"(?i:prefix)\s+([\w.-]*):\s*<", text))
+    prologue = "".join(f"PREFIX {prefix}: <{declared[prefix]}>\n" for prefix in sorted(used & declared.keys()))
+    for prefix in sorted(used - declared.keys()):
+        namespace = graph.prefixes.get(prefix)
+        if namespace is None:
+            advice = f"Declare it by sh:prefixes, or by PREFIX {prefix}: <…> in the query."
+            raise graph.error(shape, f"has an invalid query: the prefix {prefix}: is not declared", advice)
+        prologue += f"PREFIX {prefix}: <{namespace}>\n"
+        name = graph.name_of(shape)
+        graph.note(
+            f"{name[0].upper()}{name[1:]} has a query with the prefix {prefix}:, which only @prefix declares:"
+            f" <{namespace}> is taken."
+        )
+    return prologue + text
 
 
 def _declared_prefixes(graph: ShapesGraph, source: Any) -> dict[str, str]:
@@ -154,5 +195,6 @@ def _declared_prefixes(graph: ShapesGraph, source: Any) -> dict[str, str]:
             prefix, namespace = graph.value(declaration, "prefix"), graph.value(declaration, "namespace")
             if prefix is None or namespace is None:
                 raise graph.error(owner, "has a sh:declare without sh:prefix or sh:namespace", "Add both.")
-            prefixes[prefix.value] = namespace.value
+            base = FilePath(graph.file_of(owner)).absolute().as_uri()  # a namespace may be relative, like any IRI
+            prefixes[prefix.value] = namespace.value if ":" in namespace.value else urljoin(base, namespace.value)
     return prefixes

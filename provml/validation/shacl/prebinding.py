@@ -64,6 +64,17 @@ def variable_names(tokens: Iterable[Token]) -> set[str]:
     return {token.name for token in tokens if token.name}
 
 
+def prefixes(text: str) -> set[str]:
+    """Return the prefixes of the names of a query, without those of blank nodes and declarations."""
+    tokens = without_blanks(tokenize(text))
+    names = [
+        token.text.partition(":")[0]
+        for previous, token in pairwise([Token("word", ""), *tokens])
+        if token.kind == "name" and ":" in token.text and previous.word not in ("PREFIX", "BASE")
+    ]
+    return {name for name in names if name != "_"}
+
+
 def is_ask(text: str) -> bool:
     """Return whether a query is an ASK query."""
     return next((token.word for token in tokenize(text) if token.word in ("ASK", "SELECT")), "") == "ASK"

@@ -93,6 +93,11 @@ class QueryWriter(ExpressionWriter):
         queries = list(self._queries(shape, FocusNodes(pattern))) if pattern else []
         return queries, self.counts
 
+    def focus_pattern(self, shape: Shape) -> tuple[str, dict[str, str]]:
+        """Return the pattern that matches each target node of a shape once, and the counts that later tests add."""
+        self.counts = {}
+        return self._target_pattern(shape.targets), self.counts
+
     def _target_pattern(self, targets: Targets) -> str:
         """Return the pattern that matches each target node once, or an empty string if there are none."""
         statistics = self.statistics
@@ -103,6 +108,10 @@ class QueryWriter(ExpressionWriter):
         nodes = [str(preserve(node)) for node in targets.nodes if not isinstance(node, ox.BlankNode)]
         if nodes:
             patterns.append(f"VALUES ?this {{ {' '.join(nodes)} }}")
+        for query in targets.queries:
+            if statistics.has_preserved_datatypes and prebinding.words(query) & DATATYPE_FUNCTIONS:
+                raise Unsupported(f"its target asks for datatypes or terms, and {DATATYPES_DIFFER}")
+            patterns.append(f"{{ {query} }}")
         if len(patterns) == 1 and (classes or nodes):
             return patterns[0]
         union = " UNION ".join(f"{{ {pattern} }}" for pattern in patterns)

@@ -119,6 +119,7 @@ async def status(request: Request) -> Response:
             position=position,
             read_only=service.settings.read_only,
             access=request.state.access,
+            refused=service.refusals.latest(),
         )
 
     return json_response(await run_in_threadpool(describe), headers={"Cache-Control": "no-store"})

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from provml.journal.refusals import Refusal
 from provml.rdf.namespaces import DCTERMS, PROV, PROVLAKE, PROVML, RDFS, XSD
 from provml.store import RunInfo
 
@@ -171,6 +172,8 @@ class Status(msgspec.Struct, kw_only=True):
     position: str
     read_only: bool
     access: str
+    refused: list[Refusal]
+    """Requests of recording clients that were refused, the latest first."""
 
 
 def run_of(info: RunInfo, children: list[str], base: str) -> Run:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,12 +88,15 @@ class DataflowSource:
             (execution.ended.add if _is_end(message) else execution.ended.discard)(key)
         return [run_id for run_id, other in self._runs().items() if other is execution]
 
-    def owners(self, request: Received) -> Iterable[str]:
+    def owners(self, request: Received) -> Mapping[str, str]:
         """Return the owner of the execution that a task belongs to."""
         if request.action == DATAFLOW or not isinstance(request.body, dict):
-            return ()
+            return {}
         execution = self._present_execution(request.body)
-        return [execution.requests[0].owner] if execution is not None and execution.requests else []
+        if execution is None or not execution.requests:
+            return {}
+        ids = [run_id for run_id, other in self._runs().items() if other is execution]
+        return {ids[0] if ids else self.tag: execution.requests[0].owner}
 
     def _execution(self, message: Message) -> TaskMessages:
         execution = self._present_execution(message)
@@ -251,6 +254,7 @@ def routes(service: Service) -> list[BaseRoute]:
             content_types=[JSON],
             merge_slashes=True,
             open_on_further_ports=True,
+            protocol=PROTOCOL,
         )
         for action in (DATAFLOW, TASK)
     ]

@@ -58,17 +58,18 @@ def received(request: Request, action: str, *, body: bytes = b"null") -> Receive
     )
 
 
-def not_the_owner(code: str = "NotTheOwner") -> Problem:
+def not_the_owner(run: str, code: str = "NotTheOwner") -> Problem:
     """Return the problem of a request that would change a run of another token."""
-    return Problem(403, code, "This run was begun with another token. Use that one, or begin a run of your own.")
+    detail = f"Run {run} was begun with another token. Use that one, or begin a run of your own."
+    return Problem(403, code, detail, extra={"run": run})
 
 
 async def keep(service: Service, ingest: Ingest[Any], source: str, request: Received) -> None:
     """Keep a request and take it in; a problem if it cannot be kept, or belongs to a run of another token."""
     try:
         await run_in_threadpool(ingest.receive, source or UNREADABLE, request)
-    except NotTheOwner:
-        raise not_the_owner() from None
+    except NotTheOwner as error:
+        raise not_the_owner(error.run) from None
     except OSError as error:
         detail = f"The request could not be kept ({error.strerror or error}). Free some space, then send it again."
         raise Problem(507, "NotKept", detail, headers={"Retry-After": "10"}) from error

@@ -48,6 +48,7 @@ def routes(service: Service) -> list[BaseRoute]:
                 methods=("HEAD", "PUT", "PATCH"),
                 max_body=wire.MAX_CHUNK_BYTES,
                 content_types=(wire.MEDIA_TYPE,),
+                protocol="journal",
             )
             for folder, endpoint in (("journals", receive_journal), ("annotations", receive_annotations))
         ),

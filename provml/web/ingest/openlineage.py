@@ -6,7 +6,7 @@ about a job or a dataset without a run are kept, and are not runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from starlette.requests import Request
@@ -43,9 +43,9 @@ class JobRunSource:
         self.run.feed(event, request.time)
         return [self.run_id]
 
-    def owners(self, request: Received) -> Iterable[str]:
+    def owners(self, request: Received) -> Mapping[str, str]:
         """Return the owner of the run."""
-        return [self.owner]
+        return {self.run_id: self.owner}
 
     def run_ids(self) -> Iterable[str]:
         """Return the id of the run."""
@@ -82,8 +82,17 @@ def routes(service: Service) -> list[BaseRoute]:
         return json_response({"status": "success", "summary": summary, "failed_events": []})
 
     return [
-        route("/api/v1/lineage", receive_event, methods=["POST"], access="write", content_types=[JSON]),
-        route("/api/v1/lineage/batch", receive_events, methods=["POST"], access="write", content_types=[JSON]),
+        route(
+            "/api/v1/lineage", receive_event, methods=["POST"], access="write", content_types=[JSON], protocol=WRITER
+        ),
+        route(
+            "/api/v1/lineage/batch",
+            receive_events,
+            methods=["POST"],
+            access="write",
+            content_types=[JSON],
+            protocol=WRITER,
+        ),
     ]
 
 

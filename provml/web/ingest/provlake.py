@@ -5,7 +5,7 @@ The client logs an answer that is not 2xx and goes on, so everything that can be
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -51,12 +51,12 @@ class WorkflowSource:
             changed[run.id] = None
         return changed
 
-    def owners(self, request: Received) -> Iterable[str]:
+    def owners(self, request: Received) -> Mapping[str, str]:
         """Return the owners of the runs that the messages of a request are about."""
         if request.action == PROSPECTIVE:
-            return ()
+            return {}
         ids = (ProvLakeRun(workflow_of(item), execution_of(item)).id for item in messages_of(request.body))
-        return [self._owners.get(run_id, "") for run_id in ids]
+        return {run_id: self._owners.get(run_id, "") for run_id in ids}
 
     def forget(self) -> None:
         """Do nothing: there are no other references."""
@@ -112,6 +112,7 @@ def routes(service: Service) -> list[BaseRoute]:
             access="write",
             content_types=[JSON],
             open_on_further_ports=True,
+            protocol=WRITER,
         )
         for mount in MOUNTS
         for kind, endpoint, methods in (

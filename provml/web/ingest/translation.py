@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -40,6 +40,10 @@ class TranslatedRun(NamedTuple):
 class NotTheOwner(Exception):
     """A request with another token than the one that began the run."""
 
+    def __init__(self, run: str) -> None:
+        self.run = run
+        super().__init__(run)
+
 
 class Source(Protocol):
     """The requests about one source, and the runs in them."""
@@ -47,8 +51,8 @@ class Source(Protocol):
     def apply(self, request: Received) -> Iterable[str]:
         """Take in a request and return the ids of the runs that it changes."""
 
-    def owners(self, request: Received) -> Iterable[str]:
-        """Return the owners of the runs that a request would change, as far as those have begun."""
+    def owners(self, request: Received) -> Mapping[str, str]:
+        """Return the owner of each run that a request would change, as far as those have begun."""
 
     def run_ids(self) -> Iterable[str]:
         """Return the ids of all runs."""
@@ -141,12 +145,13 @@ class Ingest(Generic[S]):
 
     def _check_owner(self, source: LiveSource[S], request: Received) -> None:
         try:
-            owners = set(source.state.owners(request)) - {""}
+            owners = source.state.owners(request)
         except Exception:  # an unusual body: it is kept
             logger.exception("a request of %s is kept, but could not be read", self.protocol)
             return
-        if request.owner and owners - {request.owner}:
-            raise NotTheOwner
+        for run, owner in owners.items() if request.owner else ():
+            if owner not in ("", request.owner):
+                raise NotTheOwner(run)
 
     def _apply(self, source: LiveSource[S], request: Received) -> Iterable[str]:
         try:

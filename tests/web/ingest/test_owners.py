@@ -52,6 +52,31 @@ def test_another_token_cannot_change_a_run(client: TestClient, service: Service,
     assert {file: file.read_bytes() for file in service.home.glob("received/*/*.jsonl")} == before
 
 
+@pytest.mark.parametrize(("path", "body"), REQUESTS, ids=["OpenLineage", "DfAnalyzer", "ProvLake"])
+def test_a_refusal_is_logged_once_and_shown(
+    client: TestClient, service: Service, path: str, body: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clients do not tell their users that a request was refused."""
+    client.post("/pde/dataflow/json", json={"tag": "flow", "transformations": [{"tag": "training"}]})
+    client.post(path, json=body, headers=bearer(WRITE))
+    service.sync()
+    (run,) = {folder.name for folder in service.home.glob("runs/*")} - {"monday", "tuesday"}
+    replace_write_token(service)
+    for _ in range(3):
+        assert client.post(path, json=body, headers=bearer(OTHER)).status_code == 403
+    assert client.post(path, json=body, headers=bearer("a wrong one")).status_code == 401
+    lost, unknown = [record.getMessage() for record in caplog.records if "REFUSED" in record.getMessage()]
+    assert f"run {run}" in lost
+    assert "another token" in lost
+    assert "REFUSED 401" in unknown
+    assert 'code="NotTheOwner"} 3\n' in client.get("/metrics", headers=bearer(OTHER)).text
+    shown = client.get("/api/v1/status", headers=bearer(OTHER)).json()["refused"]
+    assert [(item["status"], item["run"], item["requests"]) for item in shown] == [(401, "", 1), (403, run, 3)]
+    client.__exit__(None, None, None)
+    status = CliRunner().invoke(main, ["status", run, "--home", str(service.home)])
+    assert "3 requests, the last by testclient at" in status.output
+
+
 def test_another_token_cannot_change_a_run_of_mlflow(client: TestClient, service: Service) -> None:
     run = RawClient(client).create_run()
     run.post("log-metric", key="loss", value=1.0, timestamp=1, step=0)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from provml.exchange.mlflow import Fields
+from provml.exchange.mlflow import WRITER, Fields
 from provml.web.ingest.endpoint import add_ingest, received
 from provml.web.ingest.mlflow import artifacts
 from provml.web.ingest.mlflow.tracking import (
@@ -110,6 +110,7 @@ def _api_routes(tracking: Tracking, prefix: str) -> list[BaseRoute]:
                 access=access,
                 content_types=types,
                 error_format=error_response,
+                protocol=WRITER,
             )
         )
 
@@ -150,7 +151,9 @@ def _api_routes(tracking: Tracking, prefix: str) -> list[BaseRoute]:
         add("POST", f"runs/{action}", change_run(f"runs/{action}"))
     add("GET", "metrics/get-history", lambda fields, message: tracking.history(fields), "read")
     _add_models(tracking, add)
-    items.append(route(f"{prefix}/api/3.0/mlflow/server-info", _server_info, error_format=error_response))
+    items.append(
+        route(f"{prefix}/api/3.0/mlflow/server-info", _server_info, error_format=error_response, protocol=WRITER)
+    )
     return items
 
 
@@ -202,9 +205,11 @@ def _proxy_routes(tracking: Tracking, prefix: str, service: Service) -> list[Bas
     files = f"{prefix}{PROXY}/artifacts/{{path:path}}"
     limit = service.limits.artifact_bytes
     return [
-        route(f"{prefix}{PROXY}/artifacts", list_files, error_format=error_response),
-        route(files, download, error_format=error_response),
-        route(files, upload, methods=["PUT"], access="write", max_body=limit, error_format=error_response),
+        route(f"{prefix}{PROXY}/artifacts", list_files, error_format=error_response, protocol=WRITER),
+        route(files, download, error_format=error_response, protocol=WRITER),
+        route(
+            files, upload, methods=["PUT"], access="write", max_body=limit, error_format=error_response, protocol=WRITER
+        ),
         route(
             f"{prefix}{PROXY}/mpu/{{path:path}}",
             refuse_multipart,
@@ -212,5 +217,6 @@ def _proxy_routes(tracking: Tracking, prefix: str, service: Service) -> list[Bas
             access="write",
             content_types=[JSON],
             error_format=error_response,
+            protocol=WRITER,
         ),
     ]

@@ -9,7 +9,7 @@ import math
 import posixpath
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +67,9 @@ class ExperimentTable:
         experiment["last_update_time"] = max(now, experiment["last_update_time"])
         return ()
 
-    def owners(self, request: Received) -> Iterable[str]:
+    def owners(self, request: Received) -> Mapping[str, str]:
         """Return nothing: experiments are shared."""
-        return ()
+        return {}
 
     def run_ids(self) -> Iterable[str]:
         """Return nothing: an experiment is no run."""
@@ -98,9 +98,9 @@ class RunSource:
         self.run.apply(request.action, request.body, request.time)
         return self.run_ids()
 
-    def owners(self, request: Received) -> Iterable[str]:
+    def owners(self, request: Received) -> Mapping[str, str]:
         """Return the owner of the run."""
-        return [self.run.owner]
+        return {self.run.run_id: self.run.owner}
 
     def run_ids(self) -> Iterable[str]:
         """Return the id of the run."""
@@ -171,8 +171,8 @@ class Tracking:
         message = msgspec.structs.replace(request, action=action, body=body)
         try:
             self.ingest.receive(source, message)
-        except NotTheOwner:
-            raise not_the_owner("PERMISSION_DENIED") from None
+        except NotTheOwner as error:
+            raise not_the_owner(error.run, "PERMISSION_DENIED") from None
         except OSError as error:
             detail = f"The request could not be kept ({error.strerror or error}). Free some space, then send it again."
             raise Problem(507, "RESOURCE_EXHAUSTED", detail) from error

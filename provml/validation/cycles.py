@@ -1,10 +1,13 @@
-"""Cycles in a graph in linear time: strongly connected components (Tarjan), and a shortest cycle in each."""
+"""Cycles in a graph strongly connected components in linear time (Tarjan), and the shortest cycle in each."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
+
+MAX_VISITS = 100_000
+"""Visited nodes of the search for the shortest cycle of a component; a search that has begun is completed."""
 
 Edges: TypeAlias = Sequence[Sequence[tuple[int, int]]]
 """For each node its outgoing edges: the node that an edge leads to, and its constraint."""
@@ -13,33 +16,60 @@ Edges: TypeAlias = Sequence[Sequence[tuple[int, int]]]
 def find_cycles(edges: Edges, through: Sequence[tuple[int, int, int]]) -> Iterator[list[tuple[int, int]]]:
     """Iterate over one cycle per component that contains one of the edges `through` (start, end, constraint).
 
-    The cycle is the shortest one with that edge: its nodes in order, each with the constraint of its outgoing edge.
+    The cycle is the shortest one with such an edge: its nodes in order, each with the constraint of its outgoing edge.
+    In a component with more than MAX_VISITS steps of search it is the shortest one found until then.
     """
     component = components(edges, (end for _, end, _ in through))
-    reported = set()
+    by_component: dict[int, list[tuple[int, int, int]]] = {}
     for start, end, constraint in through:
-        number = component[start]
-        if number >= 0 and number == component[end] and number not in reported:
-            reported.add(number)
-            yield [(start, constraint), *_shortest_path(edges, end, start, component)]
+        if component[start] >= 0 and component[start] == component[end]:
+            by_component.setdefault(component[start], []).append((start, end, constraint))
+    for candidates in by_component.values():
+        yield _shortest_cycle(edges, candidates, component)
 
 
-def _shortest_path(edges: Edges, start: int, end: int, component: list[int]) -> list[tuple[int, int]]:
-    """Return the shortest path inside a component, without its end: nodes with the constraint of the next edge."""
+def _shortest_cycle(
+    edges: Edges, candidates: list[tuple[int, int, int]], component: list[int]
+) -> list[tuple[int, int]]:
+    shortest: list[tuple[int, int]] = []
+    visits = 0
+    for start, end, constraint in candidates:
+        limit = len(shortest) - 2 if shortest else None
+        path, visited = _shortest_path(edges, (end, start), component, limit)
+        if path is not None:
+            shortest = [(start, constraint), *path]
+        visits += visited
+        if len(shortest) == 1 or visits > MAX_VISITS:
+            break
+    return shortest
+
+
+def _shortest_path(
+    edges: Edges, ends: tuple[int, int], component: list[int], limit: int | None
+) -> tuple[list[tuple[int, int]] | None, int]:
+    """Return the shortest path inside a component with at most `limit` edges, or None, and the number of visited nodes.
+
+    The path has the nodes with the constraint of the next edge, without its end.
+    """
+    start, end = ends
     previous = {start: (start, 0)}
-    queue = deque([start])
+    queue = deque([(start, 0)])
     while end not in previous:
-        node = queue.popleft()
+        if not queue:
+            return None, len(previous)
+        node, length = queue.popleft()
+        if length == limit:
+            continue
         for successor, constraint in edges[node]:
             if successor not in previous and component[successor] == component[end]:
                 previous[successor] = node, constraint
-                queue.append(successor)
+                queue.append((successor, length + 1))
     path: list[tuple[int, int]] = []
     node = end
     while node != start:
         node, constraint = previous[node]
         path.append((node, constraint))
-    return path[::-1]
+    return path[::-1], len(previous)
 
 
 def components(edges: Edges, starts: Iterable[int]) -> list[int]:
