@@ -161,11 +161,13 @@ class SparkEngine:
         """Create a view for each table."""
         for table, spec in TABLES.items():
             files = files_of(folder, manifest, table)
-            schema = ", ".join(f"{column.name} {SPARK_TYPES[column.type]}" for column in spec.columns)
             files = [re.sub("^s3://", "s3a://", path) for path in files]
-            frame = (
-                self.session.read.schema(schema).parquet(*files) if files else self.session.createDataFrame([], schema)
-            )
+            if files:
+                schema = ", ".join(f"{column.name} {SPARK_TYPES[column.type]}" for column in spec.columns)
+                frame = self.session.read.schema(schema).parquet(*files)
+            else:
+                columns = (f"CAST(NULL AS {SPARK_TYPES[column.type]}) AS {column.name}" for column in spec.columns)
+                frame = self.session.sql(f"SELECT {', '.join(columns)} WHERE FALSE")
             frame.createOrReplaceTempView(table)
 
     def native(self, sql: str, params: Mapping[str, Any]) -> Any:

@@ -12,48 +12,35 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 import provml
 from provml.demo import settings as demo
-from web.conftest import READ, WRITE, bearer
 from web.serving import Server, running
-from web.viewer.homes import record_flowers, record_hostile, record_long, record_many
+from web.viewer.browsing import PHONE, SHIFTS, TOKENS, Visit, check_pages, check_without_scripts
+from web.viewer.homes import record_flowers, record_hostile
 
-AXE = (Path(__file__).parent / "axe.min.js").read_text(encoding="utf-8")
-PAGES = (
-    *("/", "/compare?r=monday&r=tuesday", "/models", "/data", "/lineage?of=tuesday", "/dataflow", "/build"),
-    *("/questions", "/questions/q3", "/query", "/validation", "/ontology/provml:TrainingExecution", "/runs/tuesday"),
-    *("/runs/tuesday/epochs", "/runs/tuesday/layers", "/runs/tuesday/environment", "/runs/tuesday/lineage"),
-    *("/runs/tuesday/rdf", "/runs/tuesday/artifacts", "/nodes?iri=https://w3id.org/provml/run/monday/training"),
-)
-HOSTILE_PAGES = (
-    "/",
-    "/runs/h1",
-    "/runs/h2/lineage",
-    "/compare?r=h1&r=h2&r=h3&graph=1",
-    "/dataflow",
-    "/data",
-    "/models",
-)
-TOKENS = {"PROVML_READ_TOKEN": READ, "PROVML_WRITE_TOKEN": WRITE}
+pytestmark = pytest.mark.xdist_group("viewer")  # one browser and one service per home
 DEMO_SETTINGS = (demo.SETTINGS[1], demo.SETTINGS[4], demo.SETTINGS[5])
-PHONE = {"width": 390, "height": 800}
+TABS = ("epochs", "layers", "environment", "lineage", "validation", "artifacts", "rdf")
+GENERAL_PAGES = (
+    *("/", "/models", "/data", "/lineage", "/dataflow", "/build", "/questions", "/questions/q3", "/query"),
+    *("/validation", "/ontology"),
+)
+"""The pages of the navigation, which every home has."""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("chromium is not installed; see .ci/programs")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+def pages_of(first: str, second: str) -> tuple[str, ...]:
+    """Return all kinds of pages of a home with two runs."""
+    return (
+        *GENERAL_PAGES,
+        *(f"/compare?r={first}&r={second}&graph=1", f"/lineage?of={second}&dir=forward", f"/runs/{second}"),
+        *(f"/runs/{second}/{tab}" for tab in TABS),
+        *(f"/nodes?iri=https://w3id.org/provml/run/{first}/training", "/ontology/provml:TrainingExecution"),
+        *("/ontology/prov:used", "/?where=nothing > ", "/compare"),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -89,99 +76,35 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-class Visit:
-    """A browser context on a service, which collects errors and requests to other hosts."""
-
-    def __init__(self, browser: Browser, server: Server, **options: Any) -> None:
-        self.base = server.url
-        self.context: BrowserContext = browser.new_context(extra_http_headers=bearer(WRITE), **options)
-        self.page: Page = self.context.new_page()
-        self.problems: list[str] = []
-        self.page.on("console", lambda message: self._note(message.type, message.text))
-        self.page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
-        self.page.on("request", self._check_host)
-        self.page.on("dialog", lambda dialog: self._dismiss(dialog))
-
-    def _note(self, kind: str, text: str) -> None:
-        if kind in ("error", "warning"):
-            self.problems.append(f"{kind}: {text}")
-
-    def _check_host(self, request: Any) -> None:
-        parts = urlsplit(request.url)
-        if parts.scheme != "data" and parts.netloc != urlsplit(self.base).netloc:
-            self.problems.append(f"request to {request.url}")
-
-    def _dismiss(self, dialog: Any) -> None:
-        self.problems.append(f"dialog: {dialog.message}")
-        dialog.dismiss()
-
-    def open(self, address: str) -> Page:
-        """Open a page."""
-        self.page.goto(self.base + address, wait_until="load")
-        return self.page
-
-    def __enter__(self) -> Visit:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.context.close()
+def test_every_page_suits_all_readers(browser: Browser, flowers: Server):
+    check_pages(browser, flowers, pages_of("monday", "tuesday"), light=True)
 
 
-def axe_violations(page: Page, rules: str = "") -> list[str]:
-    """Return the serious accessibility problems that axe-core finds."""
-    options = f"{{runOnly: {{type: 'rule', values: ['{rules}']}}}}" if rules else "{}"
-    results = page.evaluate(f"async () => {{ {AXE}; return (await axe.run(document, {options})).violations }}")
-    return [
-        f"{page.url}: {result['id']} {node['html'][:150]} {node.get('failureSummary', '')[:200]}"
-        for result in results
-        if result["impact"] in ("serious", "critical")
-        for node in result["nodes"][:3]
-    ]
+def test_pages_of_hostile_names_execute_nothing_and_suit_all_readers(browser: Browser, hostile: Server):
+    check_pages(browser, hostile, pages_of("h1", "h2"))
 
 
-def test_pages_have_no_error_and_no_accessibility_problem(browser: Browser, flowers: Server):
-    violations = []
-    with Visit(browser, flowers, viewport={"width": 1280, "height": 900}, bypass_csp=True) as visit:
-        for address in PAGES:
-            violations += axe_violations(visit.open(address))
-        assert not visit.problems
-    assert not violations, "\n".join(violations)
+def test_pages_of_an_empty_home_suit_all_readers(browser: Browser, tmp_path: Path):
+    (tmp_path / "home").mkdir()
+    with running(tmp_path / "home", env=TOKENS) as server:
+        check_pages(browser, server, GENERAL_PAGES)
 
 
-def test_pages_fit_a_phone_in_the_dark_with_enough_contrast(browser: Browser, flowers: Server):
-    violations, wide = [], []
-    with Visit(browser, flowers, viewport=PHONE, color_scheme="dark", bypass_csp=True) as visit:
-        for address in PAGES:
-            page = visit.open(address)
-            width = page.evaluate("document.documentElement.scrollWidth")
-            wide += [f"{address}: {width}"] if width > PHONE["width"] else []
-            violations += axe_violations(page, "color-contrast")
-        assert not visit.problems
-    assert not wide
-    assert not violations, "\n".join(violations)
-
-
-def test_hostile_names_execute_nothing_and_fit(browser: Browser, hostile: Server):
-    wide = []
-    with Visit(browser, hostile, viewport=PHONE) as visit:
-        for address in HOSTILE_PAGES:
-            page = visit.open(address)
-            page.wait_for_timeout(50)
-            width = page.evaluate("document.documentElement.scrollWidth")
-            wide += [f"{address}: {width}"] if width > PHONE["width"] else []
-        assert not visit.problems
-    assert not wide
+def test_every_page_shows_the_same_without_scripts(browser: Browser, flowers: Server):
+    check_without_scripts(browser, flowers, pages_of("monday", "tuesday"))
 
 
 def test_two_runs_are_compared_in_three_clicks_and_nothing_moves(browser: Browser, flowers: Server):
     with Visit(browser, flowers) as visit:
         page = visit.open("/")
+        page.evaluate(SHIFTS)
         row = page.locator("tbody tr").last
         before = row.bounding_box()
         assert page.locator("[data-compare]").is_disabled()
         page.check('input[value="monday"]')
         page.check('input[value="tuesday"]')
         assert row.bounding_box() == before
+        assert page.evaluate("window.shifts") == 0
         page.click("[data-compare]")
         page.wait_for_selector(".u-over")
         assert page.locator("h1").inner_text() == "Compare 2 runs"
@@ -190,6 +113,23 @@ def test_two_runs_are_compared_in_three_clicks_and_nothing_moves(browser: Browse
         charts.first.locator(".u-over").hover(position={"x": 60, "y": 40})
         cursors = page.evaluate("[...document.querySelectorAll('.u-cursor-x')].map(e => e.style.transform)")
         assert len(set(cursors)) == 1  # the cursors of all charts are linked
+        assert not visit.problems
+
+
+def test_two_runs_are_compared_by_keyboard_alone(browser: Browser, flowers: Server):
+    with Visit(browser, flowers) as visit:
+        page = visit.open("/")
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.name") == "r":
+                page.keyboard.press("Space")
+            if page.locator('input[name="r"]:checked').count() == 2:
+                break
+        while page.evaluate("!document.activeElement.hasAttribute('data-compare')"):
+            page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/compare?**")
+        assert page.locator("h1").inner_text() == "Compare 2 runs"
         assert not visit.problems
 
 
@@ -285,15 +225,6 @@ def test_the_query_builder_previews_at_once(browser: Browser, flowers: Server):
         assert not visit.problems
 
 
-def transferred(visit: Visit) -> list[int]:
-    """Return a list that grows by the bytes of each answer."""
-    sizes: list[int] = []
-    session = visit.context.new_cdp_session(visit.page)
-    session.send("Network.enable")
-    session.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
-    return sizes
-
-
 def test_the_pages_of_the_demo_are_light_and_show_its_filters_and_scores(browser: Browser, digits: Server):
     with Visit(browser, digits, viewport=PHONE) as visit:
         page = visit.open("/")
@@ -303,32 +234,13 @@ def test_the_pages_of_the_demo_are_light_and_show_its_filters_and_scores(browser
         pages = ("/", f"/runs/{runs[0]}", f"/compare?r={runs[0]}&r={runs[1]}&graph=1", "/models", "/data", "/lineage")
         for address in (*pages, "/dataflow", "/questions/q6"):
             visit.page.goto("about:blank")
-            sizes = transferred(visit)
+            sizes = visit.transferred()
             page = visit.open(address)
             texts[address] = page.locator("main").inner_text()
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], address
             assert 0 < sum(sizes) < 60_000, address
         assert "gray" in texts["/data"] or "contrast" in texts["/data"]
         assert "accuracy" in texts["/models"]
-        assert not visit.problems
-
-
-def test_a_run_of_60000_batches_opens_when_it_is_read(browser: Browser, tmp_path: Path):
-    record_long(tmp_path / "home", epochs=300, batches=200)
-    with running(tmp_path / "home", env=TOKENS) as server, Visit(browser, server) as visit:
-        page = visit.open("/runs/long")
-        assert "Reading the runs" in page.locator("main").inner_text()
-        assert page.locator("progress").is_visible()
-        page.wait_for_selector(".legend b", timeout=90_000)  # the page opens by itself
-        sizes = transferred(visit)
-        page = visit.open("/runs/long/epochs?page=3")
-        assert page.locator("tbody tr").count() == 100
-        page.locator("tbody tr").last.locator("a").first.click()
-        page.wait_for_selector(".u-over")
-        assert "200" in page.locator("main").inner_text()
-        page = visit.open("/runs/long/lineage")
-        assert page.locator(".picture .n").count() < 20  # epochs are folded
-        assert sum(sizes) < 120_000
         assert not visit.problems
 
 
@@ -357,14 +269,3 @@ def test_the_command_ui_prints_a_link_that_works_once(browser: Browser, flowers_
         finally:
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=30) in (0, 130)
-
-
-def test_a_page_of_many_runs_is_light(browser: Browser, tmp_path: Path):
-    record_many(tmp_path / "home", 150)
-    with running(tmp_path / "home", env=TOKENS) as server, Visit(browser, server) as visit:
-        sizes = transferred(visit)
-        page = visit.open("/")
-        page.wait_for_timeout(100)
-        assert page.locator('input[name="r"]').count() == 50
-        assert 0 < sum(sizes) < 60_000
-        assert not visit.problems
