@@ -6,7 +6,6 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from html import escape
 from typing import TYPE_CHECKING, Any, overload
 
 from provml.answers import formats, table
@@ -146,6 +145,8 @@ class Answer:
         return f"{text}\n{self.note}" if self.note else text
 
     def _repr_html_(self) -> str:
+        from html import escape  # not at the top: it is slow to load
+
         html = table.html_table(self.columns, self.rows[:MAX_SHOWN_ROWS], max(len(self.rows) - MAX_SHOWN_ROWS, 0))
         return f"{html}\n<p>{escape(self.note)}</p>" if self.note else html
 

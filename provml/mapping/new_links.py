@@ -49,12 +49,23 @@ class NewLinks(msgspec.Struct):
 
     def add_measure(self, stage: str, measure: str, value: EpochValue) -> None:
         """Add the value that a measure had in a section of a stage."""
-        key = (str(stage), str(measure))
+        self._add_value((str(stage), str(measure)), value)
+
+    def _add_value(self, key: tuple[str, str], value: EpochValue) -> None:
         latest, best = self.latest.get(key), self.best.get(key)
         if latest is None or latest_key(value) > latest_key(latest):
             self.latest[key] = value
         if value.rank is not None and (best is None or best_key(value) > best_key(best)):
             self.best[key] = value
+
+    def update(self, other: NewLinks) -> None:
+        """Add the statements of another one, of a later part of the journals."""
+        self.uses |= other.uses
+        self.products |= other.products
+        self.stages |= other.stages
+        for values in (other.latest, other.best):
+            for key, value in values.items():
+                self._add_value(key, value)
 
     def clear(self) -> None:
         """Remove all statements."""

@@ -15,6 +15,7 @@ healing          rebuild a damaged index, and start again
 index_comparison where the index disagrees with the journals
 sync             from the journals to the index: discover, read, map, load
 journal_mapping  new events of one journal as N-Triples
+mapping_process  the mapping of many events in a process of its own
 chunk_stream     N-Triples as a file, mapped while it is loaded
 siblings         the journals of one run
 checkpoint       how far the index has read

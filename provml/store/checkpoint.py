@@ -107,7 +107,8 @@ class IndexCheckpoint(msgspec.Struct):
     home, `run_statuses` holds the status and end that were written for each run, `annotations` those of each run that
     somebody annotated. `new_links` is what was loaded and not yet used to derive links. Runs that have ended are in the
     table of sealed runs with the digest `sealed`, except for those in `unsealed`, which changed or were removed since.
-    `statement_bytes` is the size of the file with the digests of their statements.
+    `statement_bytes` is the size of the file with the digests of their statements, and `unpackable` the number of them
+    that could not be moved into segments.
     """
 
     fingerprint: str = ""
@@ -120,6 +121,7 @@ class IndexCheckpoint(msgspec.Struct):
     sealed: str = ""
     unsealed: set[str] = set()
     statement_bytes: int = 0
+    unpackable: int = 0
 
 
 @cache

@@ -59,10 +59,16 @@ class IndexLimits:
     compact_min_bytes: int = 32 << 20
     """A smaller index is fast without compaction."""
     events_per_chunk: int = EVENTS_PER_CHUNK
+    worker_min_bytes: int = 4 << 20
+    """Unread bytes of journals from which they are mapped in a process of their own: a second of work or more."""
     snapshot_events: int = 5000
     """New events after which the checkpoint and a snapshot are written; indexing fewer again is faster than writing."""
     seal_runs: int = 256
     """Runs that have ended after which they are moved to the table of sealed runs."""
+    pack_runs: int = 1000
+    """Runs that have ended long ago after which their journals are moved into segments; 0: never."""
+    pack_age_seconds: float = 3600.0
+    """Time since the last change of a run after which its journals are moved into segments."""
     sealed_check_seconds: float = 1.0
     """Time between two looks at the folders of sealed runs."""
     background_runs: int = 1000
@@ -433,8 +439,30 @@ class Index:
         """Move the journals of sealed runs into segments, and return the runs; the index must be in sync."""
         runs = journals_by_run(self.checkpoint)
         self.seal({run: journals for run, journals in runs.items() if self._is_over(run, journals)})
-        loose = [run for run in self.sealed.folders if run not in self.checkpoint.unsealed]
-        ended = [run for run in loose if self._can_be_packed(run)]
+        return self._pack(self.sealed.folders, limit)
+
+    def pack_if_due(self) -> None:
+        """Move the journals of runs that have ended long ago into segments, if there are many.
+
+        A command looks at the folder of each run that is not packed. PROVML_PACK=0 in the environment switches it off.
+        """
+        limits, checkpoint = self.limits, self.checkpoint
+        if self.is_private or self.folder is None or not limits.pack_runs:
+            return
+        if len(self.sealed.folders) - checkpoint.unpackable < limits.pack_runs or os.environ.get("PROVML_PACK") == "0":
+            return
+        oldest = time.time_ns() - int(limits.pack_age_seconds * 1e9)
+        old = [run for run, state in self.sealed.folders.items() if state.journals and state.last_change < oldest]
+        if len(old) - checkpoint.unpackable < limits.pack_runs:
+            return
+        packed: list[str] = []
+        with contextlib.suppress(OSError):  # a full disk, no permission: journals stay where they are
+            packed = self._pack(old)
+        checkpoint.unpackable = len(old) - len(packed)
+        self.save_checkpoint()
+
+    def _pack(self, runs: Iterable[str], limit: int | None = None) -> list[str]:
+        ended = [run for run in runs if run not in self.checkpoint.unsealed and self._can_be_packed(run)]
         packed = segments.pack(self.home, ended if limit is None else ended[:limit])
         states = {run: folder_state(self.home / "runs" / run) for run in packed}
         entries = {run: replace_folder(self.sealed.entries[run], state) for run, state in states.items()}

@@ -7,6 +7,7 @@ somebody asks about that run.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -32,7 +33,7 @@ class SealedRun(msgspec.Struct, array_like=True):
     annotations: AnnotationCheckpoint | None = None
 
 
-class FolderState(msgspec.Struct, array_like=True, frozen=True):
+class FolderState(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The modification time of a run's folder, and name, size and time of its journals, name and size of annotations.
 
     Anything that somebody does to a run changes it: a new, changed or removed journal, an annotation.
@@ -42,8 +43,13 @@ class FolderState(msgspec.Struct, array_like=True, frozen=True):
     journals: tuple[tuple[str, int, int], ...] = ()
     annotations: tuple[tuple[str, int], ...] = ()
 
+    @property
+    def last_change(self) -> int:
+        """The latest of its times."""
+        return max(self.time, *(time for _, _, time in self.journals))
 
-class SealedEntry(msgspec.Struct, array_like=True, frozen=True):
+
+class SealedEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A run in the table: start and name, the state of its folder (null if it has none), and a `SealedRun`."""
 
     started: float
@@ -88,13 +94,14 @@ class SealedRuns(Mapping[str, SealedRun]):
 
     def changed(self, home: Path, names: Container[str], unsealed: Container[str]) -> list[str]:
         """Return the runs whose folders are not as they were; `names` are the folders that there are."""
-        runs = f"{home}/runs"
         states = self.folders
-        changed = [
-            run
-            for run, state in states.items()
-            if run not in unsealed and _quick_state(f"{runs}/{run}", state) != state
-        ]
+        with _folder(home / "runs") as (runs, descriptor):
+            changed = [
+                run
+                for run, state in states.items()
+                if run not in unsealed
+                and not (_is_unchanged(f"{runs}{run}", state, descriptor) and _has_same_annotations(home, run, state))
+            ]
         if isinstance(names, Iterable):  # packed runs have no folder, unless somebody annotates or resumes them
             changed += [run for run in names if run in self.entries and run not in states and run not in unsealed]
         return changed
@@ -123,20 +130,40 @@ def folder_state(folder: str | Path) -> FolderState | None:
     return FolderState(time, tuple(journals), tuple(sorted(file_sizes(Path(folder)).items())))
 
 
-def _quick_state(folder: str, state: FolderState) -> FolderState | None:
-    """Return the present state of a folder; its files are those of an earlier state if its time is the same."""
+@contextlib.contextmanager
+def _folder(path: Path) -> Iterator[tuple[str, int | None]]:
+    """Open a folder, so that paths in it are short to resolve; yield the prefix of such paths, and a descriptor."""
+    if os.stat not in os.supports_dir_fd or not path.is_dir():
+        yield f"{path}/", None
+        return
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        if os.stat(folder).st_mtime_ns != state.time:  # noqa: PTH116  # called for every run
-            return None
+        yield "", descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_unchanged(folder: str, state: FolderState, descriptor: int | None) -> bool:
+    """True if the folder of a run, and its files, are as they were. Called for every run that is not packed."""
+    try:
+        if os.stat(folder, dir_fd=descriptor).st_mtime_ns != state.time:
+            return False
         for name, size, time in state.journals:
-            stat = os.stat(f"{folder}/{name}")  # noqa: PTH116
+            stat = os.stat(f"{folder}/{name}", dir_fd=descriptor)
             if stat.st_size != size or stat.st_mtime_ns != time:
-                return None
+                return False
     except OSError:
-        return None
-    if state.annotations and tuple(sorted(file_sizes(Path(folder)).items())) != state.annotations:
-        return None
-    return state
+        return False
+    return True
+
+
+def _has_same_annotations(home: Path, run: str, state: FolderState) -> bool:
+    if not state.annotations:  # a first one changes the time of the folder
+        return True
+    try:
+        return tuple(sorted(file_sizes(home / "runs" / run).items())) == state.annotations
+    except OSError:
+        return False
 
 
 # ---- the file

@@ -8,7 +8,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from html import escape
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -103,6 +102,8 @@ class Store:
         return f"<Store {str(self.home)!r} {plural(self._run_count(), 'run')}>"
 
     def _repr_html_(self) -> str:
+        from html import escape  # not at the top: it is slow to load
+
         if not self._index.backend.is_open:
             return f"<p>{escape(repr(self))}</p>"
         runs = self.runs()

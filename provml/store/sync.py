@@ -5,10 +5,12 @@ Chunks are mapped while they are loaded, so that no journal is in memory as a wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from provml.journal import run_files
+from provml.journal.segments import file_stat
 from provml.store.checkpoint import JournalCheckpoint
 from provml.store.chunk_stream import ChunkStream
 from provml.store.index import Index
@@ -18,6 +20,8 @@ from provml.store.memory_throttle import MemoryThrottle
 from provml.store.run_status import journals_by_run
 from provml.store.siblings import FirstJournalCache
 
+MAX_RESERVED_BYTES = 1 << 20
+"""A journal that is being written may have this many bytes of reserved space, which has no events yet."""
 OnProgress = Callable[[int], None]
 """Called with the number of events of each chunk."""
 
@@ -30,6 +34,7 @@ def sync(index: Index, on_progress: OnProgress | None = None) -> int:
         index.roll_back()
         raise
     index.seal_if_due()
+    index.pack_if_due()
     index.snapshot_if_due(events)
     return events
 
@@ -70,14 +75,49 @@ def discover(index: Index) -> tuple[list[tuple[str, Path]], list[str]]:
 def map_journals(index: Index, journals: Iterable[tuple[str, Path]]) -> Iterator[Chunk]:
     """Read and map what is new; yield numbers of events and their N-Triples.
 
-    At each yield the checkpoint is at the end of what was yielded.
+    At each yield the checkpoint is at the end of what was yielded. Much that is new is mapped in another process.
     """
+    remaining = dict(journals)
+    if _is_large(index, remaining):
+        yield from _map_in_child(index, remaining)
     first_journals = FirstJournalCache()
-    for key, path in journals:
+    for key, path in remaining.items():
         journal = index.checkpoint.journals.setdefault(key, JournalCheckpoint())
         source = JournalSource(key, path, first_journals)
         links = index.checkpoint.new_links
         yield from sync_journal(source, journal, links, events_per_chunk=index.limits.events_per_chunk)
+
+
+def _is_large(index: Index, journals: Mapping[str, Path]) -> bool:
+    """True if so much of the journals is new that mapping it in another process takes less time."""
+    size = 0
+    for key, path in journals.items():
+        journal = index.checkpoint.journals.get(key)
+        if journal is None or journal.signature is None:
+            with contextlib.suppress(OSError):  # removed meanwhile, or not accessible
+                unread = file_stat(path).st_size - (journal.offset if journal is not None else 0)
+                size += unread if journal is None or not journal.offset or unread > MAX_RESERVED_BYTES else 0
+        if size >= index.limits.worker_min_bytes:
+            from provml.store.mapping_process import is_useful  # not at the top: most commands do not need it
+
+            return is_useful()
+    return False
+
+
+def _map_in_child(index: Index, remaining: dict[str, Path]) -> Iterator[Chunk]:
+    """Map journals in another process, and remove those that are done from `remaining`."""
+    from provml.store.mapping_process import Journals, map_in_child
+
+    checkpoints = index.checkpoint.journals
+    todo = [(key, checkpoints.setdefault(key, JournalCheckpoint())) for key in remaining]
+    request = Journals(str(index.home.absolute()), index.limits.events_per_chunk, todo)
+    for chunk, text in map_in_child(request):
+        index.checkpoint.journals[chunk.key] = chunk.checkpoint
+        index.checkpoint.new_links.update(chunk.links)
+        if chunk.events:
+            yield chunk.events, text
+        else:
+            del remaining[chunk.key]
 
 
 def load(index: Index, chunks: Iterator[Chunk], on_progress: OnProgress | None = None) -> int:

@@ -5,8 +5,9 @@
 The data is that of section 5.4 of the PROV-ML paper, recorded by provml: 8 workflows with a training, a validation and
 an evaluation each. At scale 1, a training has 300 epochs with 200 batches; smaller scales reduce both alike. A batch
 has a loss; an epoch has measures, a model and a validation. The N-Triples are written before the measurement. Each
-contender runs in a separate process, which reports its CPU time (all threads) and wall time, from before the store is
-opened until it is closed, and its peak memory. Rounds alternate, and the best round counts. Nothing is asserted.
+contender runs in a separate process, which reports its CPU time (all threads, and the process that maps journals), its
+wall time, from before the store is opened until it is closed, and the peak memory of both processes together. Rounds
+alternate, and the best round counts. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -102,8 +103,11 @@ def contender(name: str, home: Path, ntriples: Path, folder: Path) -> None:
         load_raw(ntriples, folder)
     else:
         load_journals(home)
-    measured = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - began}
-    print(json.dumps({**measured, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+    own, wall = time.process_time() - cpu, time.perf_counter() - began
+    child = resource.getrusage(resource.RUSAGE_CHILDREN)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + child.ru_maxrss
+    mapping = child.ru_utime + child.ru_stime
+    print(json.dumps({"cpu": own + mapping, "mapping": mapping, "wall": wall, "rss": memory * 1024}))
 
 
 def measure(name: str, home: Path, ntriples: Path, folder: Path) -> dict[str, float]:
@@ -158,7 +162,11 @@ def show(figures: dict[str, Any], before: dict[str, Any] | None) -> None:
         speed = triples / row["cpu"]
         print(f"{label:22}{row['cpu']:9.1f}{row['wall']:9.1f}{speed:15,.0f}{row['rss'] / 1e6:9.0f}{disk / 1e6:9.0f}")
     by_cpu, by_wall = raw["cpu"] / indexed["cpu"], raw["wall"] / indexed["wall"]
-    print(f"speed, raw bulk_load = 1: {by_cpu:.2f} by CPU, {by_wall:.2f} by wall (target: 0.5)")
+    print(f"speed, raw bulk_load = 1: {by_cpu:.2f} by CPU, {by_wall:.2f} by wall (target: 0.8)")
+    mapping = indexed["mapping"]
+    by_loader = raw["cpu"] / (indexed["cpu"] - mapping)
+    print(f"{mapping:.1f} CPU s are in the process that maps; without it, the speed by CPU is {by_loader:.2f}")
+    print(f"bytes of the index: {figures['index'] / figures['raw index']:.2f} times those of the raw load")
     written, ntriples = figures["written"] / 1e6, figures["ntriples"] / 1e6
     print(f"journals {written:.1f} MB, N-Triples {ntriples:.0f} MB: 1/{ntriples / written:.1f} (target: 1/20)")
     if before is not None:

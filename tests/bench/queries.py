@@ -137,11 +137,11 @@ def questions_about(store: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     return questions
 
 
-def record_many(home: Path, runs: int) -> None:
-    """Record many small runs: twenty models, with preparations that several runs share."""
+def record_many(home: Path, runs: int, epochs: int = 10, first: int = 0) -> None:
+    """Record many small runs, from number `first` on: twenty models, with preparations that several runs share."""
     from provml.recording.run import Run
 
-    for number in range(runs):
+    for number in range(first, runs):
         name = f"small-{number:05}"
         with Run("small", home=home, model=f"net {number % 20}", strict=True, run=name) as run:
             raw = run.dataset(f"raw {number % 50}".encode(), name="raw", role="raw")
@@ -152,7 +152,7 @@ def record_many(home: Path, runs: int) -> None:
             settings = {"learning_rate": 0.001 * (number % 10 + 1), "dropout": 0.1 * (number % 5), "optimizer": "Adam"}
             with run.training(using=tiles, **settings) as training:
                 training.layers([{"name": f"dense {depth}", "type": "Dense", "units": 64} for depth in range(5)])
-                for epoch in training.epochs(10):
+                for epoch in training.epochs(epochs):
                     epoch.measured(loss=1.0 / (epoch.index + number % 7), accuracy=1.0 - 1.0 / (1 + epoch.index))
                     with epoch.validation() as validation:
                         validation.measured(loss=1.1 / epoch.index)

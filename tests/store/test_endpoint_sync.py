@@ -24,6 +24,7 @@ import provml
 from provml.cli import main
 from provml.errors import QueryError, QueryTimeout, ServiceError, ServiceUnreachable
 from provml.paths import ontologies
+from provml.store.endpoint import run_nodes
 from provml.store.endpoint import sync as sync_module
 from provml.store.endpoint.address import parse_endpoint
 from provml.store.endpoint.bulk_files import write_bulk_files
@@ -93,12 +94,40 @@ def test_the_store_of_an_endpoint_is_that_of_the_home(store: EndpointStore, cycl
             (i.status, i.error, i.seconds, i.events, i.parent) for i in local.runs()
         ]
         assert str(store.table().rows) == str(local.table().rows)
+        assert str(store.table(limit=3).rows) == str(local.table(limit=3).rows)
+        assert store._repr_html_().count("<tr>") == local._repr_html_().count("<tr>")
         for run in ("l-1", "l-6"):
             assert {str(q.triple) for q in store.graph(run)} == {str(q.triple) for q in local.graph(run)}
         assert sorted(store.validate(None), key=str) == sorted(local.validate(None), key=str)
         assert str(store.compare("l-1", "l-2")) == str(local.compare("l-1", "l-2"))
         assert store.lineage("l-6").to_text() == local.lineage("l-6").to_text()
         assert store.read("https://w3id.org/provml/run/l-1") == local.read("https://w3id.org/provml/run/l-1")
+
+
+def test_few_runs_are_listed_without_reading_the_others(
+    store: EndpointStore, cycle: Path, monkeypatch: pytest.MonkeyPatch
+):
+    HomeSync(cycle, store.endpoint).send()
+    rows: list[tuple[Any, ...]] = []
+    query = store.endpoint.query
+
+    def counting(*args: Any, **options: Any) -> Any:
+        answer = [tuple(row) for row in query(*args, **options)]
+        rows.extend(answer)
+        return answer
+
+    monkeypatch.setattr(store.endpoint, "query", counting)
+    everything = store.runs()
+    all_rows = len(rows)
+    rows.clear()
+    assert store.runs(2) == everything[:2]
+    assert store.runs(0) == []
+    assert 0 < len(rows) < all_rows / 3
+    monkeypatch.setattr(run_nodes, "RUNS_IN_PAGE", 2)
+    monkeypatch.setattr(run_nodes, "RUNS_IN_BATCH", 2)
+    assert store.runs() == everything
+    assert store.runs(3) == everything[:3]
+    assert store.run("latest") == everything[0]
 
 
 def test_exports_are_equal(store: EndpointStore, cycle: Path, tmp_path: Path):

@@ -146,6 +146,45 @@ def test_a_running_or_killed_run_is_not_packed(home: Path):
         assert sorted(store.pack()) == ["r0", "r2", "r3", "r4", "r5"]
 
 
+def test_runs_that_ended_long_ago_are_packed_by_a_sync(home: Path, monkeypatch: pytest.MonkeyPatch):
+    limits = IndexLimits(seal_runs=1, pack_runs=4, pack_age_seconds=3600, sealed_check_seconds=0)
+    before = digests(home)
+    with Store(home, limits=limits) as store:
+        answer = triples(store)
+        assert digests(home) == before  # they have just ended
+        make_old(home, RUNS[:4])
+        monkeypatch.setenv("PROVML_PACK", "0")
+        store.sync()
+        assert not segments.manifest(home)
+        monkeypatch.delenv("PROVML_PACK")
+        store.sync()
+        assert set(segments.manifest(home)) == set(RUNS[:4])
+        assert triples(store) == answer
+        store.unpack()
+        store.sync()
+        assert not segments.manifest(home)  # their folders are new
+    assert digests(home).keys() == before.keys()
+
+
+def test_runs_that_cannot_be_packed_are_not_tried_at_each_sync(home: Path, monkeypatch: pytest.MonkeyPatch):
+    limits = IndexLimits(seal_runs=1, pack_runs=4, sealed_check_seconds=0)
+    for run in RUNS:
+        (home / "runs" / run / "other.part").touch()
+    make_old(home, RUNS)
+    with Store(home, limits=limits) as store:
+        store.sync()
+    monkeypatch.setattr("provml.store.index.Index._pack", None)
+    with Store(home, limits=limits) as store:
+        store.sync()
+        assert len(store.runs()) == len(RUNS)
+
+
+def make_old(home: Path, runs: list[str]) -> None:
+    for run in runs:
+        for path in (*(home / "runs" / run).glob("*.jsonl"), home / "runs" / run):
+            os.utime(path, (1e9, 1e9))
+
+
 def test_damage_to_a_segment_is_reported_by_verify(home: Path):
     with Store(home) as store:
         store.pack()

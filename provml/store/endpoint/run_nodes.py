@@ -24,6 +24,16 @@ from provml.store.run_info import RunInfo
 
 BATCH = 500
 """Nodes in one query."""
+RUNS_IN_BATCH = 200
+"""Runs in one query: an answer then has fewer rows than the limits that endpoints set, such as 10,000."""
+RUNS_IN_PAGE = 5000
+"""Runs in one page of the list of runs."""
+LATEST_RUNS = """
+SELECT ?run (MIN(?time) AS ?started) WHERE {{
+  ?run a provml:LearningProcessExecution .
+  OPTIONAL {{ ?run prov:startedAtTime ?time }}
+}} GROUP BY ?run ORDER BY DESC(?started) DESC(STR(?run)) LIMIT {limit} OFFSET {offset}"""
+COUNT_RUNS = "SELECT (COUNT(DISTINCT ?run) AS ?count) WHERE { ?run a provml:LearningProcessExecution }"
 RUN_FACTS = """
 SELECT ?run ?property ?value WHERE {
   ?run a provml:LearningProcessExecution ; ?property ?value .
@@ -31,12 +41,12 @@ SELECT ?run ?property ?value WHERE {
     provlake:status, prov:startedAtTime, provml:elapsedSeconds, provlake:exceptionType, provlake:exceptionMessage,
     provlake:wasDerivedFromWorkflow, provml:aimedAtModel, provml:hasTag, rdfs:label, provml:wasChildOf))
 }"""
-LABELS = """
-SELECT DISTINCT ?node ?label WHERE {
-  ?run a provml:LearningProcessExecution .
-  { ?run provlake:wasDerivedFromWorkflow ?node } UNION { ?run provml:aimedAtModel ?node }
-  ?node rdfs:label ?label
+NAME_FACTS = """
+SELECT ?run ?property ?value WHERE {
+  ?run a provml:LearningProcessExecution ; ?property ?value .
+  FILTER(?property IN (provlake:wasDerivedFromWorkflow, rdfs:label))
 }"""
+LABELS = "SELECT DISTINCT ?node ?label WHERE { ?node rdfs:label ?label }"
 ANNOTATIONS = """
 SELECT ?node ?run ?property ?value WHERE {
   ?node provml:annotates ?run ; ?property ?value .
@@ -53,34 +63,95 @@ KINDS: dict[str, Kind] = {f"{PROVML}Tag": "tag", f"{PROVML}Note": "note", f"{PRO
 # ---- summaries
 
 
-def list_runs(endpoint: Endpoint) -> list[RunInfo]:
-    """List the runs, the latest first."""
-    facts: dict[str, dict[str, list[Any]]] = {}
-    for run, name, value in endpoint.query(RUN_FACTS):
-        facts.setdefault(run.value, {}).setdefault(name.value, []).append(rdf.value(value))
-    labels = {node.value: label.value for node, label in endpoint.query(LABELS)}
-    noted = endpoint.query(COUNTS, graph=Names(endpoint.data_graph).progress)
-    counts = {run.value: (int(events.value), int(writers.value)) for run, events, writers in noted}
+Facts = dict[str, list[Any]]
+"""The values of a run by the IRI of their property."""
+
+
+def list_runs(endpoint: Endpoint, limit: int | None = None) -> list[RunInfo]:
+    """List the runs, the latest first; with `limit` at most that number, and no other run is read."""
+    return describe_runs(endpoint, list(latest_runs(endpoint, limit)))
+
+
+def latest_runs(endpoint: Endpoint, limit: int | None = None) -> Iterator[str]:
+    """Yield the IRIs of the runs, the latest first, page by page."""
+    count = 0
+    while limit is None or count < limit:
+        size = RUNS_IN_PAGE if limit is None else min(limit - count, RUNS_IN_PAGE)
+        page = [row[0].value for row in endpoint.query(LATEST_RUNS.format(limit=size, offset=count))]
+        yield from page
+        count += len(page)
+        if len(page) < size:
+            return
+
+
+def count_runs(endpoint: Endpoint) -> int:
+    """Return the number of runs."""
+    return sum(int(row[0].value) for row in endpoint.query(COUNT_RUNS))
+
+
+def name_runs(endpoint: Endpoint) -> dict[str, str]:
+    """Return the names of all runs by their ids, the latest first."""
+    runs = list(latest_runs(endpoint))
+    facts = _facts(endpoint, NAME_FACTS, runs)
+    labels = _labels(endpoint, facts.values())
+    return {run_id(run): _name(facts.get(run, {}), labels) for run in runs}
+
+
+def describe_runs(endpoint: Endpoint, runs: Sequence[str]) -> list[RunInfo]:
+    """Return the summaries of runs by their IRIs, in their order."""
+    facts = _facts(endpoint, RUN_FACTS, runs)
+    labels = _labels(endpoint, facts.values())
+    progress = Names(endpoint.data_graph).progress
+    rows = _restricted(endpoint, COUNTS, "run", runs, graph=progress)
+    counts = {run.value: (int(events.value), int(writers.value)) for run, events, writers in rows}
     notes: dict[str, list[Annotation]] = {}
-    for run, annotation in read_annotations(endpoint):
+    for run, annotation in read_annotations(endpoint, runs):
         if annotation.kind == "note" and annotation.removed is None:
             notes.setdefault(run, []).append(annotation)
-    runs = [_info(run, values, labels, counts.get(run, (0, 0)), notes.get(run, [])) for run, values in facts.items()]
-    return sorted(runs, key=lambda info: (info.started, info.id), reverse=True)
+    return [_info(run, facts[run], labels, counts.get(run, (0, 0)), notes.get(run, [])) for run in runs if run in facts]
 
 
-def _info(
-    run: str, facts: dict[str, list[Any]], labels: dict[str, str], counts: tuple[int, int], notes: list[Annotation]
-) -> RunInfo:
+def _restricted(
+    endpoint: Endpoint, sparql: str, variable: str, nodes: Iterable[str], **options: Any
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query for some nodes, by queries about a limited number of them each."""
+    for values in batches(nodes, RUNS_IN_BATCH):
+        yield from endpoint.query(sparql.replace("{", f"{{ VALUES ?{variable} {{ {values} }}", 1), **options)
+
+
+def _facts(endpoint: Endpoint, sparql: str, runs: Iterable[str]) -> dict[str, Facts]:
+    facts: dict[str, Facts] = {}
+    for run, name, value in _restricted(endpoint, sparql, "run", runs):
+        facts.setdefault(run.value, {}).setdefault(name.value, []).append(rdf.value(value))
+    return facts
+
+
+def _labels(endpoint: Endpoint, facts: Iterable[Facts]) -> dict[str, str]:
+    """Return the names of the experiments and models of runs."""
+    names = (f"{PROVLAKE}wasDerivedFromWorkflow", f"{PROVML}aimedAtModel")
+    nodes = {str(node): None for values in facts for name in names for node in values.get(name, ())}
+    return {node.value: label.value for node, label in _restricted(endpoint, LABELS, "node", nodes)}
+
+
+def _first(facts: Facts, name: str, default: Any = "") -> Any:
+    return min(facts.get(name, [default]), key=str)
+
+
+def _name(facts: Facts, labels: dict[str, str]) -> str:
+    """Return the own name of a run, else that of its experiment."""
+    return str(_first(facts, f"{RDFS}label")) or labels.get(str(_first(facts, f"{PROVLAKE}wasDerivedFromWorkflow")), "")
+
+
+def _info(run: str, facts: Facts, labels: dict[str, str], counts: tuple[int, int], notes: list[Annotation]) -> RunInfo:
     def first(name: str, default: Any = "") -> Any:
-        return min(facts.get(name, [default]), key=str)
+        return _first(facts, name, default)
 
     experiment = labels.get(str(first(f"{PROVLAKE}wasDerivedFromWorkflow")), "")
     error = [str(first(f"{PROVLAKE}{name}")) for name in ("exceptionType", "exceptionMessage")]
     began = first(f"{PROV}startedAtTime", None)
     return RunInfo(
         id=run_id(run),
-        name=str(first(f"{RDFS}label")) or experiment,
+        name=_name(facts, labels),
         model=labels.get(str(first(f"{PROVML}aimedAtModel")), ""),
         status=str(first(f"{PROVLAKE}status", "RUNNING")),
         started=began if isinstance(began, datetime) else datetime.fromtimestamp(0, UTC),
@@ -95,11 +166,11 @@ def _info(
     )
 
 
-def read_annotations(endpoint: Endpoint) -> list[tuple[str, Annotation]]:
-    """Return all annotations with the IRIs of their runs, in the order in which they were added."""
+def read_annotations(endpoint: Endpoint, of: Iterable[str]) -> list[tuple[str, Annotation]]:
+    """Return the annotations of runs with the IRIs of these, in the order in which they were added."""
     nodes: dict[str, dict[str, list[Any]]] = {}
     runs: dict[str, str] = {}
-    for node, run, name, value in endpoint.query(ANNOTATIONS):
+    for node, run, name, value in _restricted(endpoint, ANNOTATIONS, "run", of):
         runs[node.value] = run.value
         nodes.setdefault(node.value, {}).setdefault(name.value, []).append(rdf.value(value))
     annotations = []
@@ -160,11 +231,11 @@ def _own_filter(run: str) -> str:
     return f'FILTER(isIRI(?x) && STRSTARTS(STR(?x), "{run}"))'
 
 
-def batches(nodes: Iterable[str]) -> Iterator[str]:
+def batches(nodes: Iterable[str], size: int = BATCH) -> Iterator[str]:
     """Yield IRIs for VALUES, some at a time."""
     nodes = list(nodes)
-    for start in range(0, len(nodes), BATCH):
-        yield " ".join(f"<{node}>" for node in nodes[start : start + BATCH])
+    for start in range(0, len(nodes), size):
+        yield " ".join(f"<{node}>" for node in nodes[start : start + size])
 
 
 def _is_derived(triple: ox.Triple, run: str) -> bool:

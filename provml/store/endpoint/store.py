@@ -22,6 +22,7 @@ from provml.catalog import Catalog
 from provml.errors import RunNotFound
 from provml.journal.annotations import Annotation, Kind
 from provml.journal.run_files import HasId
+from provml.mapping import iris
 from provml.model.values import IRI
 from provml.store.checkpoint import Problem
 from provml.store.endpoint import run_nodes
@@ -70,8 +71,8 @@ class EndpointStore(Store):
     def _repr_html_(self) -> str:
         if not self._backend.is_open:
             return f"<p>{self!r}</p>"
-        runs = self.runs()
-        return runs_html(runs[:MAX_HTML_RUNS], max(len(runs) - MAX_HTML_RUNS, 0))
+        runs = self.runs(MAX_HTML_RUNS)
+        return runs_html(runs, run_nodes.count_runs(self.endpoint) - len(runs))
 
     def close(self) -> None:
         """Close the connection."""
@@ -155,11 +156,12 @@ class EndpointStore(Store):
     def runs(self, limit: int | None = None) -> list[RunInfo]:
         """List the runs, the latest first; with `limit` at most that number. The status is that of the last sync."""
         self._check_open()
-        return run_nodes.list_runs(self.endpoint)[:limit]
+        return run_nodes.list_runs(self.endpoint, limit)
 
     def _finder(self) -> tuple[dict[str, str], Callable[[str], RunInfo]]:
-        runs = {info.id: info for info in self.runs()}
-        return {run: info.name for run, info in runs.items()}, runs.__getitem__
+        self._check_open()
+        names = run_nodes.name_runs(self.endpoint)
+        return names, lambda run: run_nodes.describe_runs(self.endpoint, [iris.run_iri(run)])[0]
 
     def graph(self, run_id: str | None = None) -> ox.Store:
         """Return the graph of a run, or without a run the graph of all, in memory: it is sent over the network."""
@@ -179,7 +181,7 @@ class EndpointStore(Store):
     def annotations(self, run_id: str | HasId) -> list[Annotation]:
         """Return all annotations of a run, also those that no longer hold, in the order in which they were added."""
         run = self.run(run_id).iri
-        return [annotation for node, annotation in run_nodes.read_annotations(self.endpoint) if node == run]
+        return [annotation for _, annotation in run_nodes.read_annotations(self.endpoint, [run])]
 
     def _annotate(
         self, run_id: str | HasId, kind: Kind, texts: Iterable[str], *, by: str, removed: bool = False
