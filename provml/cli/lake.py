@@ -133,7 +133,7 @@ def _changes(report: LakeReport) -> list[tuple[str, list[str]]]:
         ("removed", report.removed),
         ("open and included", report.included_open),
         ("open and left out", report.left_out),
-        ("already there from another home", report.elsewhere),
+        ("already there from another home", report.from_other_homes),
     ]
 
 

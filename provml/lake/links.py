@@ -80,7 +80,9 @@ class LineageSource:
         """Return the closed relation, sorted."""
         built_on = self._built_on()
         rows = [*self._closed_steps(built_on), *self._made_by(), *self._origins()]
-        rows += [Lineage("evaluated", test, made, True) for test in self.evaluations for made in self._trainings(test)]
+        rows += [
+            Lineage("evaluated", test, stage, True) for test in self.evaluations for stage in self._trainings(test)
+        ]
         return sorted(rows)
 
     def _built_on(self) -> Links:

@@ -85,5 +85,5 @@ class LakeNames:
         """Find a run by id, name, a unique start or end of its id, IRI, or as `latest`."""
         rows = self._select("SELECT run, name FROM runs ORDER BY started DESC NULLS LAST, run DESC", {})
         names: dict[str, str] = dict(rows)
-        found = resolve_run_id(run_id, list(names), lambda: next(iter(names)), lambda: names)
-        return FoundRun(found, iris.run_iri(found))
+        resolved = resolve_run_id(run_id, list(names), lambda: next(iter(names)), lambda: names)
+        return FoundRun(resolved, iris.run_iri(resolved))

@@ -39,7 +39,7 @@ class LakeReport:
     """What a build or an update did.
 
     `added` and `changed` are runs that were read, `removed` runs that the home has no longer, `missing` such runs that
-    stay in the lake, `left_out` runs that are still being written, and `elsewhere` runs that the lake has from another
+    stay in the lake, `left_out` runs that are still being written, and `from_other_homes` runs that the lake has from another
     home. `problems` are lines that could not be read.
     """
 
@@ -49,7 +49,7 @@ class LakeReport:
     missing: list[str] = field(default_factory=list)
     included_open: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    elsewhere: list[str] = field(default_factory=list)
+    from_other_homes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     runs: int = 0
     rows: int = 0
@@ -157,7 +157,7 @@ class _Builder:
         for run in sorted(present):
             entry = manifest.runs.get(run)
             if entry is not None and entry.home != self.home_id:
-                self.report.elsewhere.append(run)
+                self.report.from_other_homes.append(run)
                 continue
             signature = self._signature(present[run])
             if entry is None or entry.signature != signature or entry.is_open:

