@@ -10,6 +10,8 @@ ProvmlError
 ├── ServiceError        (ConnectionError) a service that refuses a request
 │   └── ServiceUnreachable               a service that does not answer
 ├── NodeNotFound        (LookupError)  an IRI that the graph does not describe
+├── GraphNotFound       (LookupError)  a graph, or a file, that was not loaded
+├── ProtectedGraph      (PermissionError) a graph of recorded runs, or of the ontology, that cannot be changed
 ├── RunNotFound         (LookupError)  a run name that matches no run, or several
 ├── ArtifactNotFound    (LookupError)  an artifact that is not stored, or one of several
 ├── QueryNotFound       (LookupError)  a question that is not in the catalog
@@ -141,6 +143,29 @@ class NodeNotFound(ProvmlError, LookupError):
     def __init__(self, iri: str) -> None:
         self.iri = iri
         super().__init__(f"The graph does not describe <{iri}>. Check the IRI, or load the graph that describes it.")
+
+
+class GraphNotFound(ProvmlError, LookupError):
+    """A graph, or a file, that was not loaded; `graphs` lists those that were."""
+
+    http_status = 404
+
+    def __init__(self, name: str, graphs: tuple[str, ...]) -> None:
+        self.name = name
+        self.graphs = graphs
+        listed = ", ".join(graphs[:MAX_SUGGESTIONS]) + (", …" if len(graphs) > MAX_SUGGESTIONS else "")
+        hint = f"Loaded are: {listed}." if graphs else "Nothing was loaded here."
+        super().__init__(f"No loaded graph or file {name!r}. {hint} `provml graphs` lists them.")
+
+
+class ProtectedGraph(ProvmlError, PermissionError):
+    """A change of what runs recorded, or of a graph that provml writes."""
+
+    http_status = 403
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"Not done: {reason}. Only loaded graphs can be changed: write GRAPH <IRI> {{ … }}.")
 
 
 class RunNotFound(ProvmlError, LookupError):

@@ -24,6 +24,8 @@ EXAMPLES = [
     errors.ServiceError("http://host:8420", "this needs the write token", status=403),
     errors.ServiceUnreachable("http://host:8420", "no answer (connection refused)"),
     errors.NodeNotFound("http://example.org/x"),
+    errors.GraphNotFound("http://example.org/g", ("http://example.org/h",)),
+    errors.ProtectedGraph("the update would remove a recorded triple"),
     errors.RunNotFound("x", ("a", "b"), ambiguous=True),
     errors.ColumnNotFound("rat", "Columns: rate."),
     errors.FilterError("no column 'rat'", "Did you mean rate.", "rat > 1", 0, 3),

@@ -14,6 +14,7 @@ query        query
 maintenance  verify, rebuild, gc
 validate     validate
 pictures     plot, lineage, report
+graphs       load, graphs, unload, update
 importing    import
 exporting    export
 bundles      bundle, merge
@@ -53,6 +54,7 @@ MODULES = {
     "ask": ("ask",),
     "query": ("query",),
     "validate": ("validate",),
+    "graphs": ("load", "graphs", "unload", "update"),
     "importing": ("import",),
     "exporting": ("export",),
     "bundles": ("bundle", "merge"),

@@ -115,10 +115,10 @@ def open_run_folder(home: Path | None, run: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def open_store(home: Path | str | None) -> Iterator[Store]:
+def open_store(home: Path | str | None, *, create: bool = False) -> Iterator[Store]:
     """Open the store of a home and index new events, with a progress bar on a terminal if there are many.
 
-    Without a home, $PROVML_STORE counts before $PROVML_HOME.
+    Without a home, $PROVML_STORE counts before $PROVML_HOME. `create` creates a home that does not exist.
     """
     from provml.store import Store
     from provml.store import open_store as open_any
@@ -128,9 +128,9 @@ def open_store(home: Path | str | None) -> Iterator[Store]:
         with open_any(url) as store:
             yield store
         return
-    folder = require_home(home)
+    folder = local_home(home) if create else require_home(home)
     new_events = count_new_events(folder) if sys.stderr.isatty() else 0
-    with Store(folder) as store:
+    with Store(folder, create=create) as store:
         with progress_bar("indexing", new_events) as report:
             store.sync(report)
         problems = store.problems

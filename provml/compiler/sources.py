@@ -36,6 +36,7 @@ from provml.rdf.namespaces import (
 )
 from provml.rdf.parse_file import ParsedFile
 from provml.rdf.positions import Mention, in_json, in_turtle, in_xml, line_of
+from provml.rdf.rdflib_bridge import as_file, is_rdflib_graph
 
 _XML_PREFIX = re.compile(r"""\bxmlns:([A-Za-z][\w.\-]*)\s*=\s*["']([^"'&]*)["']""")
 
@@ -378,10 +379,11 @@ def _needs_bundled(source: Source, available: set[str], problems: Problems) -> b
 
 
 def _read_once(files: Iterable[Path], problems: Problems) -> list[Source]:
-    """Read each file once; of several paths of one file the first counts."""
+    """Read each file once; of several paths of one file the first counts. An rdflib graph counts as a file."""
     unique: dict[Path, Path] = {}
-    for path in files:
-        unique.setdefault(Path(path).resolve(), Path(path))
+    for file in files:
+        path = as_file(file) if is_rdflib_graph(file) else Path(file)
+        unique.setdefault(path.resolve(), path)
     return [Source(path, problems) for path in unique.values()]
 
 

@@ -39,8 +39,8 @@ class LakeReport:
     """What a build or an update did.
 
     `added` and `changed` are runs that were read, `removed` runs that the home has no longer, `missing` such runs that
-    stay in the lake, `left_out` runs that are still being written, and `from_other_homes` runs that the lake has from another
-    home. `problems` are lines that could not be read.
+    stay in the lake, `left_out` runs that are still being written, and `from_other_homes` runs that the lake has from
+    another home. `problems` are lines that could not be read.
     """
 
     added: list[str] = field(default_factory=list)

@@ -47,13 +47,20 @@ def read_quads(path: Path, **options: Any) -> Iterator[ox.Quad]:
         raise FileFormatError(f"it has an invalid name ({error})", "Correct it.", file=str(path)) from error
 
 
+def check_extension(path: Path) -> None:
+    """Raise FileFormatError for an extension that no graph has."""
+    if path.suffix.lower() not in GRAPH_EXTENSIONS:
+        reason = f"unknown extension {path.suffix!r}" if path.suffix else "no file extension"
+        raise FileFormatError(reason, f"Use one of {', '.join(GRAPH_EXTENSIONS)}.", file=str(path))
+
+
 def rdf_format(path: Path) -> ox.RdfFormat:
     """Return the RDF format of a file by its extension."""
     import pyoxigraph as ox
 
-    media_type = RDF_EXTENSIONS.get(path.suffix.lower(), "")
-    graph_format = ox.RdfFormat.from_media_type(media_type)
+    check_extension(path)
+    graph_format = ox.RdfFormat.from_media_type(RDF_EXTENSIONS.get(path.suffix.lower(), ""))
     if graph_format is None:
-        reason = f"unknown extension {path.suffix!r}" if path.suffix else "no file extension"
-        raise FileFormatError(reason, f"Use one of {', '.join(GRAPH_EXTENSIONS)}.", file=str(path))
+        reason, advice = f"it is no PROV document, which {path.suffix} stands for", "Correct its content or its name."
+        raise FileFormatError(reason, advice, file=str(path))
     return graph_format

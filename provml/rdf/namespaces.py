@@ -24,6 +24,9 @@ PROVML = "https://w3id.org/provml#"
 ONTOLOGY = "https://w3id.org/provml"
 """IRI of the PROV-ML ontology, and of the named graph that holds the ontologies in a store."""
 
+INFERRED = "https://w3id.org/provml/inferred"
+"""IRI of the named graph that holds what follows from the other graphs of a store."""
+
 NODES = "https://w3id.org/provml/"
 """Start of the IRI of every node that provml mints."""
 

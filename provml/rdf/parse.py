@@ -16,7 +16,7 @@ Objects = dict[str, list[Any]]
 
 
 def read(graph: Any, iri: str, *, cls: type[Thing] | None = None, strict: bool = True) -> Any:
-    """Return the thing that a graph (a Store, a Dataset, or triples) describes under an IRI.
+    """Return the thing that a graph (a Store, a Dataset, triples, or an rdflib graph) describes under an IRI.
 
     Its class is the most specific one among the node's types, or `cls`. Triples that follow from other triples of the
     node (super-properties, the types of the class) are left out, so that a thing that was written is read as equal.
@@ -44,6 +44,34 @@ def read(graph: Any, iri: str, *, cls: type[Thing] | None = None, strict: bool =
     return restore(cls, iri, stored)
 
 
+def read_all(graph: Any, cls: type[Thing] | None = None, *, strict: bool = True) -> list[Any]:
+    """Return the things of a graph: of a class, or all nodes that have a class. Graphs and options are those of `read`.
+
+    Things are sorted by IRI. Blank nodes, which have no IRI, are left out.
+    """
+    import pyoxigraph as ox
+
+    from provml.rdf.rdflib_bridge import from_rdflib, is_rdflib_graph
+
+    if is_rdflib_graph(graph):
+        graph = from_rdflib(graph)
+    if not isinstance(graph, (ox.Store, ox.Dataset)):
+        graph = ox.Dataset(ox.Quad(item.subject, item.predicate, item.object) for item in graph)
+    types: dict[str, list[str]] = {}
+    for quad in graph:
+        if quad.predicate.value == RDF_TYPE and all(
+            isinstance(node, ox.NamedNode) for node in (quad.subject, quad.object)
+        ):
+            types.setdefault(quad.subject.value, []).append(quad.object.value)
+    classes = {iri: class_of(names) for iri, names in types.items()}
+    wanted = cls or Thing
+    return [
+        read(graph, iri, strict=strict)
+        for iri, kind in sorted(classes.items())
+        if kind is not Thing and issubclass(kind, wanted)
+    ]
+
+
 def class_of(types: Iterable[str]) -> type[Thing]:
     """Return the most specific class among the types of a node; `Thing` if there is no class for any of them."""
     import provml.vocab  # noqa: F401  # registers the generated classes
@@ -55,8 +83,12 @@ def class_of(types: Iterable[str]) -> type[Thing]:
 def _objects_of(graph: Any, iri: IRI) -> Objects:
     import pyoxigraph as ox
 
+    from provml.rdf.rdflib_bridge import from_rdflib, is_rdflib_graph
+
     node = ox.NamedNode(iri)
-    if isinstance(graph, ox.Store):
+    if is_rdflib_graph(graph):
+        graph = from_rdflib(graph, iri)
+    elif isinstance(graph, ox.Store):
         graph = graph.quads_for_pattern(node, None, None)
     elif isinstance(graph, ox.Dataset):
         graph = graph.quads_for_subject(node)

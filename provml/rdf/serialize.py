@@ -1,8 +1,11 @@
-"""Things as N-Triples and N-Quads, by functions that are compiled from the field tables of their classes."""
+"""Things as N-Triples and N-Quads, by functions that are compiled from the field tables of their classes.
+
+Turtle, JSON-LD and rdflib graphs are made of the N-Triples.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +14,12 @@ from provml.model.field import Field
 from provml.model.thing import RDF_TYPE, Thing
 from provml.model.values import IRI
 from provml.rdf.literals import DATATYPE_OF_KIND, LEXICAL, format_literal
+from provml.rdf.namespaces import PREFIXES
 
 if TYPE_CHECKING:
     import pyoxigraph
+
+    from provml.rdf import rdflib_bridge
 
 Writer = Callable[[str, dict[str, Any]], str]
 """Function from the subject, as it is written, and the values of a thing to its N-Triples."""
@@ -155,6 +161,35 @@ def triples(things: Thing | Iterable[Thing], *, follow: bool = False) -> Iterato
     import pyoxigraph as ox
 
     return (quad.triple for quad in ox.parse(_to_ntriples("triples", things, follow), ox.RdfFormat.N_TRIPLES))
+
+
+def turtle(things: Thing | Iterable[Thing], *, follow: bool = False, prefixes: Mapping[str, str] | None = None) -> str:
+    """Return things as Turtle. The usual prefixes are declared, and `prefixes`."""
+    import pyoxigraph as ox
+
+    statements = sorted(triples(things, follow=follow), key=str)
+    declared = _used({**PREFIXES, **(prefixes or {})}, statements)
+    return (ox.serialize(statements, format=ox.RdfFormat.TURTLE, prefixes=declared) or b"").decode()
+
+
+def _used(prefixes: Mapping[str, str], statements: Iterable[pyoxigraph.Triple]) -> dict[str, str]:
+    """Return the prefixes that occur in some statements."""
+    text = "\n".join(map(str, statements)).replace(f" <{RDF_TYPE}> ", " a ")
+    return {prefix: namespace for prefix, namespace in prefixes.items() if f"<{namespace}" in text}
+
+
+def jsonld(things: Thing | Iterable[Thing], *, follow: bool = False) -> str:
+    """Return things as JSON-LD with the context of the ontologies of provml."""
+    from provml.rdf.jsonld_writer import to_jsonld
+
+    return to_jsonld(triples(things, follow=follow))
+
+
+def to_rdflib(things: Thing | Iterable[Thing], *, follow: bool = False) -> rdflib_bridge.Graph:
+    """Return things as an rdflib graph; `read` and `read_all` are the inverse. Needs the extra `rdflib`."""
+    from provml.rdf import rdflib_bridge
+
+    return rdflib_bridge.to_rdflib(triples(things, follow=follow))
 
 
 def _to_ntriples(caller: str, things: Thing | Iterable[Thing], follow: bool) -> bytes:

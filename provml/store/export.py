@@ -10,9 +10,9 @@ from typing import IO, Any
 
 import pyoxigraph as ox
 
-from provml.rdf.jsonld import to_jsonld
+from provml.rdf.jsonld_writer import to_jsonld
 from provml.rdf.namespaces import PREFIXES
-from provml.store.index import ONTOLOGY_GRAPH
+from provml.store.index import PROVIDED_GRAPHS
 
 FORMATS = {
     "nt": ox.RdfFormat.N_TRIPLES,
@@ -120,5 +120,5 @@ def _quads(graph: ox.Store, fmt: str) -> Iterator[ox.Quad]:
     yield from graph.quads_for_pattern(None, None, None, ox.DefaultGraph())
     if fmt in WITH_NAMED_GRAPHS:
         for name in graph.named_graphs():
-            if name != ONTOLOGY_GRAPH:
+            if name not in PROVIDED_GRAPHS:
                 yield from graph.quads_for_pattern(None, None, None, name)

@@ -1,25 +1,36 @@
-"""RDF files that were added by hand: stored in the home as N-Quads, and loaded into the index from there."""
+"""RDF files that were added by hand: stored in the home as N-Quads, and loaded into the index from there.
+
+The first lines of a stored file are comments: the named graphs that it has, and where it comes from.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import unquote
 
+import msgspec
 import pyoxigraph as ox
 
 from provml.errors import FileFormatError
 from provml.model.values import IRI
-from provml.rdf.graph_files import read_quads
+from provml.rdf import rdflib_bridge
+from provml.rdf.graph_files import check_extension, read_quads
 from provml.rdf.parse_file import LimitedFile, limits_for, unreadable_line
 from provml.store.backend import Backend
 from provml.store.checkpoint import Problem
 
+QuadTest = Callable[[ox.Quad], bool]
 GRAPH_COMMENT = b"# graph "
+ORIGIN_COMMENT = b"# origin "
 TRANSACTION_BYTES = 2 << 20
 """A file with fewer bytes is loaded in one transaction."""
 
@@ -60,29 +71,94 @@ def _fsync(path: Path) -> None:
         os.close(file)
 
 
-def store_rdf_file(home: Path, file: Path, graph: str | None) -> int:
-    """Store the quads of an RDF file or a PROV document; return their number."""
+class Origin(msgspec.Struct, frozen=True):
+    """Where the content of a stored file comes from: its name, its SHA-256, and the graph it was loaded into.
+
+    The name of a file is its absolute path as an IRI; other content has a word such as `things`. An empty graph is the
+    default graph.
+    """
+
+    name: str = ""
+    sha256: str = ""
+    graph: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name as people write it: the path of a file."""
+        return unquote(self.name.removeprefix("file://")) if self.name.startswith("file:///") else self.name
+
+    def comment(self) -> bytes:
+        """Return the comments at the start of a stored file."""
+        graph = GRAPH_COMMENT + f"<{self.graph}>\n".encode() if self.graph else b""
+        return graph + ORIGIN_COMMENT + msgspec.json.encode(self) + b"\n"
+
+
+@dataclass(frozen=True)
+class RdfSource:
+    """RDF that can be loaded: a name, the SHA-256 and the size of the content in bytes, and its quads."""
+
+    name: str
+    label: str
+    sha256: str
+    size: int
+    quads: Callable[[], Iterable[ox.Quad]]
+
+
+def file_source(file: Path) -> RdfSource:
+    """Return an RDF file or a PROV document as a source."""
+    check_extension(file)
+    try:
+        with file.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        size = file.stat().st_size
+    except OSError as error:
+        raise FileFormatError((error.strerror or str(error)).lower(), "Check the path.", file=str(file)) from error
+    quads = partial(read_quads, file, rename_blank_nodes=True)
+    return RdfSource(file.resolve().as_uri(), str(file), digest, size, quads)
+
+
+def source_of(source: str | os.PathLike[str] | rdflib_bridge.Graph) -> RdfSource:
+    """Return a file, or an rdflib graph, as a source."""
+    if rdflib_bridge.is_rdflib_graph(source):
+        return rdflib_source(source)
+    return file_source(Path(cast(str, source)))
+
+
+def rdflib_source(graph: rdflib_bridge.Graph) -> RdfSource:
+    """Return an rdflib graph as a source; its name is its identifier, or without one a digest of its content."""
+    quads = list(rdflib_bridge.from_rdflib(graph))
+    lines = sorted(f"{quad}\n" for quad in quads)
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    name = str(graph.identifier)
+    is_named = ":" in name and not name.startswith("urn:x-rdflib:")
+    return RdfSource(
+        name if is_named else f"rdflib-{digest[:12]}", "an rdflib graph", digest, sum(map(len, lines)), lambda: quads
+    )
+
+
+def store_source(home: Path, source: RdfSource, graph: str | None) -> tuple[Path, int]:
+    """Store the quads of a source; return their file and their number."""
     target = ox.NamedNode(IRI(graph)) if graph else ox.DefaultGraph()
     count = 0
 
     def quads() -> Iterator[ox.Quad]:
         nonlocal count
-        for quad in read_quads(file, rename_blank_nodes=True):
+        for quad in source.quads():
             count += 1
             graph_name = target if isinstance(quad.graph_name, ox.DefaultGraph) else quad.graph_name
             yield ox.Quad(quad.subject, quad.predicate, quad.object, graph_name)
 
     def write(part: Path) -> None:
-        size = file.stat().st_size if file.is_file() else 0
         with part.open("wb") as out:
-            limited: Any = LimitedFile(out, limits_for(size).output_bytes)
+            out.write(Origin(source.name, source.sha256, graph or "").comment())
+            limited: Any = LimitedFile(out, limits_for(source.size).output_bytes)
             ox.serialize(quads(), limited, format=ox.RdfFormat.N_QUADS)
 
     try:
-        store_file(home, write, str(file))
+        path = store_file(home, write, source.label)
     except OverflowError as error:
-        raise FileFormatError(str(error), "Nothing was added. Split it.", file=str(file)) from error
-    return count
+        raise FileFormatError(str(error), "Nothing was added. Split it.", file=source.label) from error
+    return path, count
 
 
 class ImportedFiles:
@@ -151,6 +227,18 @@ def named_empty_graphs(path: Path) -> list[ox.NamedNode]:
                 break
             graphs.append(ox.NamedNode(line.removeprefix(GRAPH_COMMENT).decode().strip()[1:-1]))
     return graphs
+
+
+def origin_of(path: Path) -> Origin:
+    """Return where a stored file comes from; files of earlier versions do not say."""
+    with path.open("rb") as file:
+        for line in file:
+            if line.startswith(ORIGIN_COMMENT):
+                with contextlib.suppress(msgspec.MsgspecError):
+                    return msgspec.json.decode(line.removeprefix(ORIGIN_COMMENT), type=Origin)
+            if not line.startswith(b"# "):
+                break
+    return Origin()
 
 
 def parse_added(path: Path) -> Iterator[ox.Quad]:

@@ -28,7 +28,7 @@ from provml.journal import run_files, segments
 from provml.journal.annotations import Annotation
 from provml.journal.batch_buffer import SUFFIX as BUFFER_SUFFIX
 from provml.journal.shipping import STATE_FILE
-from provml.rdf.namespaces import ONTOLOGY
+from provml.rdf.namespaces import INFERRED, ONTOLOGY
 from provml.store import checkpoint as checkpoints
 from provml.store import file_checksums, lock, sealed_runs, statements
 from provml.store.annotations import AnnotationWriter, own_name
@@ -41,6 +41,9 @@ from provml.store.sealed_runs import SealedEntry, SealedRun, SealedRuns, folder_
 from provml.store.statements import StatementFile
 
 ONTOLOGY_GRAPH = ox.NamedNode(ONTOLOGY)
+INFERRED_GRAPH = ox.NamedNode(INFERRED)
+PROVIDED_GRAPHS = frozenset({ONTOLOGY_GRAPH, INFERRED_GRAPH})
+"""Named graphs that provml writes; all others were loaded."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Cause(NamedTuple):
 def diagnose(sparql: str, message: str) -> QueryError:
     """Return the error for a query that the engine refused with a message."""
     if _UPDATE.match(sparql):
-        return QueryError("a query cannot change the data", "Add data with store.add or store.load.")
+        return QueryError("a query cannot change the data", "Use store.update, or `provml update`.")
     cause = find_cause(sparql, message)
     if cause is None:
         return QueryError(_shortened(message), "Correct the query.")
@@ -68,6 +68,13 @@ def diagnose(sparql: str, message: str) -> QueryError:
         return QueryError(cause.reason, cause.advice)
     line, column, excerpt = _locate(sparql, cause.token)
     return QueryError(cause.reason, cause.advice, line=line, column=column, excerpt=excerpt)
+
+
+def diagnose_update(sparql: str, message: str) -> QueryError:
+    """Return the error for an update that the engine refused with a message."""
+    if not _UPDATE.match(sparql) and not re.search(r"\b(insert|delete)\b", sparql, re.IGNORECASE):
+        return QueryError("this is no update", "Use store.query, or `provml query`, for SELECT, ASK and CONSTRUCT.")
+    return QueryError(_shortened(message), "Correct the update.")
 
 
 def find_cause(sparql: str, message: str = "") -> Cause | None:

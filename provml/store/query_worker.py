@@ -139,36 +139,11 @@ class Worker:
         file.write_frame()
 
     def update(self, request: dict[str, Any]) -> None:
-        """Execute an update on a private copy, and write the data that is then loaded, not recorded, to a file.
-
-        A triple of the default graph is loaded if it was before, or if it is new.
-        """
-        import pyoxigraph as ox
-
+        """Execute an update on a private copy, and write what it removes from loaded graphs, and adds, to two files."""
         self.open(request)
-        before, after = self.store, self._private_copy(request["copy"])
-        after.update(request["text"], base_iri=request["base"], prefixes=request["prefixes"])
-        loaded = ox.Dataset()
-        for path in request["loaded_files"]:
-            for quad in ox.parse(path=path, format=ox.RdfFormat.N_QUADS, lenient=True):
-                loaded.add(quad)
-        protected = ox.NamedNode(request["protected_graph"])
-        names = [name for name in after.named_graphs() if name != protected]
-        for quad in after.quads_for_pattern(None, None, None, protected):
-            if quad not in before:
-                raise PermissionError(f"the update would change the graph {protected}")
-        with Path(request["output"]).open("wb") as file:
-            for name in names:
-                file.write(f"# graph {name}\n".encode())
-
-            def quads(after: Any) -> Any:
-                for quad in after.quads_for_pattern(None, None, None, ox.DefaultGraph()):
-                    if quad in loaded or quad not in before:
-                        yield quad
-                for name in names:
-                    yield from after.quads_for_pattern(None, None, None, name)
-
-            ox.serialize(quads(after), file, format=ox.RdfFormat.N_QUADS)
+        after = self._private_copy(request["copy"])
+        after.update(request["text"], base_iri=request["base"] or None, prefixes=request["prefixes"])
+        write_changes(self.store, after, request)
         del after
         gc.collect()
 
@@ -188,6 +163,71 @@ class Worker:
             else:
                 shutil.copyfile(path, target / path.name)
         return ox.Store(folder)
+
+
+def write_changes(before: Any, after: Any, request: dict[str, Any]) -> tuple[int, int]:
+    """Write the quads that an update added to loaded graphs, and those that it removed; return their numbers.
+
+    `graphs` of the request lists the named graphs that can differ, or is None for all graphs. Raises PermissionError
+    if the update added to `provided` graphs, or, where `is_strict`, removed something that was not loaded.
+    """
+    import pyoxigraph as ox
+
+    provided = [ox.NamedNode(name) for name in request["provided"]]
+    for name in provided:
+        if _differs(after, before, name) or (request["is_strict"] and _differs(before, after, name)):
+            raise PermissionError(f"the update would change the graph {name}")
+    old, new = (set(store.named_graphs()).difference(provided) for store in (before, after))
+    names = old | new
+    if request["graphs"] is not None:
+        names &= {ox.NamedNode(name) for name in request["graphs"]}
+    graphs = [*names, *([ox.DefaultGraph()] if request["graphs"] is None else ())]
+    dropped = _write_quads(request["removed"], names & (old - new), _removed(before, after, graphs, request))
+    added = (quad for name in graphs for quad in _missing(after, before, name))
+    return _write_quads(request["added"], names & (new - old), added), dropped
+
+
+def _missing(store: Any, other: Any, name: Any) -> Any:
+    """Yield the quads of a graph that another store does not have."""
+    return (quad for quad in store.quads_for_pattern(None, None, None, name) if quad not in other)
+
+
+def _differs(store: Any, other: Any, name: Any) -> bool:
+    return next(_missing(store, other, name), None) is not None
+
+
+def _removed(before: Any, after: Any, graphs: list[Any], request: dict[str, Any]) -> Any:
+    """Yield the loaded quads that an update removed."""
+    import pyoxigraph as ox
+
+    default = ox.DefaultGraph()
+    loaded = ox.Store()  # it has literals as the other stores have them
+    for path in request["loaded_files"] if default in graphs else ():
+        loaded.bulk_extend(ox.parse(path=path, format=ox.RdfFormat.N_QUADS, lenient=True))
+    for name in graphs:
+        for quad in _missing(before, after, name):
+            if name != default or quad in loaded:
+                yield quad
+            elif request["is_strict"]:
+                raise PermissionError(f"the update would change what a run recorded: {quad.triple}")
+
+
+def _write_quads(file_name: str, graphs: Any, quads: Any) -> int:
+    """Write graphs as comments, and quads; return the number of quads."""
+    import pyoxigraph as ox
+
+    count = 0
+
+    def counted() -> Any:
+        nonlocal count
+        for quad in quads:
+            count += 1
+            yield quad
+
+    with Path(file_name).open("wb") as file:
+        file.writelines(f"# graph {name}\n".encode() for name in graphs)
+        ox.serialize(counted(), file, format=ox.RdfFormat.N_QUADS)
+    return count
 
 
 def _prefixes(rdf_format: Any, request: dict[str, Any]) -> dict[str, str] | None:

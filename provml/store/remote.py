@@ -6,6 +6,7 @@ limits. What only the machine of the service can do (verify, rebuild, remove, ba
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -14,6 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 from urllib.parse import quote, urlencode
@@ -25,7 +27,7 @@ from provml import rdf
 from provml.answers.parse_results import ACCEPT, parse_results
 from provml.answers.stream import RowStream
 from provml.catalog import Catalog, Parameter, Query, user_folders
-from provml.errors import ArtifactNotFound, ProvmlError, QueryError, QueryTimeout, ServiceError
+from provml.errors import ArtifactNotFound, GraphNotFound, ProvmlError, QueryError, QueryTimeout, ServiceError
 from provml.journal import process, wire
 from provml.journal.annotations import Annotation, Kind, check_text
 from provml.journal.artifacts import ArtifactFiles
@@ -37,10 +39,12 @@ from provml.store.artifacts import Artifact, ArtifactList, list_artifacts
 from provml.store.backend import QueryResult, Readable
 from provml.store.checkpoint import Problem
 from provml.store.dialects import EMBEDDED
-from provml.store.index import Index
+from provml.store.index import PROVIDED_GRAPHS, Index
+from provml.store.loaded_graphs import DEFAULT, LoadedGraph
 from provml.store.query_process import QueryLimits
 from provml.store.run_info import RunInfo
 from provml.store.store import Store
+from provml.store.updates import GraphChange
 
 if TYPE_CHECKING:
     from provml.model.thing import Thing
@@ -345,12 +349,19 @@ class RemoteStore(Store):
         """Add things, with the things that they refer to unless `follow` is False."""
         self._remote.load(rdf.ntriples(things, follow=follow))
 
-    def load(self, path: Any, *, graph: str | None = None) -> int:
-        """Add an RDF file and return the number of quads; it needs the token for writing."""
-        from provml.store.imports import parse_added, store_rdf_file
+    def load(self, path: Any, *, graph: str | None = None, replace: bool = False) -> int:
+        """Add an RDF file and return the number of quads; it needs the token for writing.
+
+        `replace` replaces what was loaded into that graph; a file that was loaded before is not recognised.
+        """
+        from provml.store.imports import parse_added, source_of, store_source
+
+        if replace:
+            with contextlib.suppress(GraphNotFound):
+                self.unload(graph or DEFAULT)
 
         with tempfile.TemporaryDirectory(prefix="provml-") as folder:  # checked and parsed as for a home here
-            count = store_rdf_file(Path(folder), Path(path), graph)
+            _, count = store_source(Path(folder), source_of(path), graph)
             by_graph: dict[ox.NamedNode | None, list[ox.Quad]] = {}
             for file in (Path(folder) / "added").glob("*.nq"):
                 for quad in parse_added(file):
@@ -361,6 +372,42 @@ class RemoteStore(Store):
             assert content is not None
             self._remote.load(content, graph=target)
         return count
+
+    def update(self, sparql: str) -> GraphChange:
+        """Have an update of loaded graphs executed; it needs the token for writing."""
+        before = {item.graph: item.triples for item in self.graphs()}
+        self._remote.update(sparql)
+        after = {item.graph: item.triples for item in self.graphs()}
+        growth = [after.get(graph, 0) - before.get(graph, 0) for graph in before | after]
+        return GraphChange(sum(n for n in growth if n > 0), -sum(n for n in growth if n < 0))
+
+    def unload(self, *names: str) -> list[LoadedGraph]:
+        """Remove loaded graphs by IRI, or as `default`; return what was removed. It needs the token for writing."""
+        removed = []
+        for name in names:
+            graphs = [item for item in self.graphs() if (item.graph or DEFAULT) == name]
+            if not graphs and name != DEFAULT:
+                raise GraphNotFound(name, tuple(item.graph or DEFAULT for item in self.graphs()))
+            target = "?default" if name == DEFAULT else f"?graph={quote(name, safe='')}"
+            self._remote.request("DELETE", f"/graphs{target}")
+            removed += graphs
+        return removed
+
+    def graphs(self) -> list[LoadedGraph]:
+        """List the named graphs that were loaded at the service, with the number of triples of each."""
+        text = "SELECT ?g (COUNT(*) AS ?n) WHERE { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g ORDER BY ?g"
+        rows = [(row[0].value, int(row[1].value)) for row in cast(Any, self._remote.query(text)) if row[0] is not None]
+        provided = {name.value for name in PROVIDED_GRAPHS}
+        now = datetime.now(UTC)
+        return [LoadedGraph(graph, "", count, now) for graph, count in rows if graph not in provided]
+
+    def loaded_graphs(self) -> list[str]:
+        """Return the IRIs of the named graphs that were loaded at the service."""
+        return [item.graph for item in self.graphs() if item.graph is not None]
+
+    def replace_loaded(self, graphs: Iterable[str | None] | None, content: Path | None) -> None:
+        """Raise an error: use `load(replace=True)`, `unload` or `update`."""
+        raise _not_here(self.url, "replace_loaded")
 
     # ---- questions
 

@@ -9,7 +9,7 @@ import pyoxigraph as ox
 
 from provml.journal.run_files import journals_of_run
 from provml.mapping import NewLinks, iris
-from provml.rdf.namespaces import PROV, PROVML
+from provml.rdf.namespaces import PROV, PROVML, RDF_TYPE
 from provml.store.annotations import annotation_ntriples
 from provml.store.checkpoint import JournalCheckpoint
 from provml.store.imports import ImportedFiles, parse_added
@@ -34,6 +34,7 @@ LINKED = frozenset(
 )
 """Properties that links between steps of any runs are derived from."""
 _GRAPH = ox.DefaultGraph()
+_TYPE = ox.NamedNode(RDF_TYPE)
 
 
 @dataclass
@@ -72,6 +73,37 @@ def plan_removal(index: Index, run_ids: Iterable[str]) -> Removal | None:
         return None
     steps = {step for pairs in (links.uses, links.products, links.latest) for step, _ in pairs} | links.stages
     return Removal(list(quads), steps)
+
+
+def recorded_quads(index: Index, quads: Iterable[ox.Quad]) -> set[ox.Quad] | None:
+    """Return those of some quads of the default graph that runs state too; None if only a rebuild can tell.
+
+    A triple with an IRI as its object is compared as it is. Of a literal, whose text the index may have changed, only
+    the subject is compared: a node that a run describes has a type.
+    """
+    quads = list(quads)
+    if not quads or not (index.checkpoint.journals or index.sealed):
+        return set()
+    others = _digests_of_others(index, set())
+    runs = iris.run_iri("")
+    if others is None or any(_is_below(quad.subject, runs) for quad in quads):
+        return None
+    store = index.backend.graph()
+    lines = {digest(f"{quad.triple} .".encode()): quad for quad in quads if isinstance(quad.object, ox.NamedNode)}
+    described = {
+        digest(f"{kind.triple} .".encode()): quad.subject
+        for quad in quads
+        if not isinstance(quad.object, ox.NamedNode)
+        for kind in store.quads_for_pattern(quad.subject, _TYPE, None, _GRAPH)
+    }
+    stated = stated_by({*lines, *described}, others)
+    if any(item in described for item in stated):
+        return None
+    return {lines[item] for item in stated}
+
+
+def _is_below(node: object, prefix: str) -> bool:
+    return isinstance(node, ox.NamedNode) and node.value.startswith(prefix)
 
 
 def _digests_of_others(index: Index, runs: set[str]) -> list[bytes] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +19,7 @@ import pyoxigraph as ox
 from provml import rdf
 from provml.answers import Answer, RowStream
 from provml.catalog import Catalog, Query, user_folders
-from provml.errors import ArtifactNotFound, FileFormatError, IndexDamaged, WrongValue, plural
+from provml.errors import ArtifactNotFound, FileFormatError, GraphNotFound, IndexDamaged, ProtectedGraph, plural
 from provml.journal import segments
 from provml.journal.annotations import Annotation, Kind, present_texts
 from provml.journal.capture_errors import add_up
@@ -26,8 +27,9 @@ from provml.journal.run_files import HasId, require_home, resolve_run_id, run_fo
 from provml.model.thing import Thing
 from provml.model.values import IRI
 from provml.paths import atomic_write, default_home
-from provml.rdf.namespaces import ONTOLOGY
-from provml.store import background_rebuild, imports, loaded_graphs, maintenance, query_terms, questions
+from provml.rdf import rdflib_bridge
+from provml.rdf.namespaces import RUNS
+from provml.store import background_rebuild, imports, loaded_graphs, maintenance, query_terms, questions, updates
 from provml.store.annotations import add_annotations, own_name
 from provml.store.artifacts import Artifact, ArtifactList, find_artifacts, list_artifacts
 from provml.store.backend import Backend, damage_reason, is_damaged
@@ -35,13 +37,15 @@ from provml.store.background_sync import BackgroundSync
 from provml.store.checkpoint import Problem
 from provml.store.execute import QueryOptions, execute
 from provml.store.healing import healing_stream, heals
-from provml.store.index import DEFAULT_LIMITS, ONTOLOGY_GRAPH, Index, IndexLimits
+from provml.store.index import DEFAULT_LIMITS, PROVIDED_GRAPHS, Index, IndexLimits
 from provml.store.index_comparison import compare_with_journals, find_resized
 from provml.store.lineage_context import lineage_context
+from provml.store.loaded_graphs import LoadedGraph
 from provml.store.run_graph import run_graph
 from provml.store.run_info import RunInfo, runs_html
 from provml.store.run_status import RunJournals, run_status, was_indexed_out_of_order
 from provml.store.sync import sync
+from provml.store.updates import GraphChange
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -87,6 +91,7 @@ class Store:
         self._has_warned = False
         self._catalog: Catalog | None = None
         self._streams: weakref.WeakSet[RowStream] = weakref.WeakSet()
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -118,6 +123,8 @@ class Store:
             if stream.thread == threading.get_ident():
                 stream.close()
         self._index.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
     @property
     def backend(self) -> Backend:
@@ -239,24 +246,107 @@ class Store:
         """Add things, with the things that they refer to unless `follow` is False."""
         self._check_open()
         ntriples = rdf.ntriples(things, follow=follow)
-        imports.store_file(self.home, lambda part: part.write_bytes(ntriples), "things")
+        content = imports.Origin("things").comment() + ntriples
+        imports.store_file(self.home, lambda part: part.write_bytes(content), "things")
         self.sync()
 
-    def load(self, path: str | os.PathLike[str], *, graph: str | None = None) -> int:
-        """Add an RDF file or a PROV document and return the number of quads.
+    def load(
+        self, path: str | os.PathLike[str] | rdflib_bridge.Graph, *, graph: str | None = None, replace: bool = False
+    ) -> int:
+        """Load an RDF file, a PROV document or an rdflib graph into the default graph, or into that of an IRI.
 
         Suffix and content give the format: Turtle, TriG, N-Triples, N-Quads, N3, RDF/XML, JSON-LD, PROV-N, PROV-JSON,
-        PROV-XML or PROV-JSONLD.
+        PROV-XML or PROV-JSONLD. A file that was loaded into the same graph before is replaced; `replace` replaces
+        everything that was loaded into that graph. Return the number of quads.
         """
         self._check_open()
-        count = imports.store_rdf_file(self.home, Path(path), graph)
-        self.sync()
+        source = imports.source_of(path)
+        target = self._own_graph(graph)
+        with self._lock:
+            self.sync()
+            if replace:
+                self._finish(loaded_graphs.replace(self._index, [target], None))
+            count, is_unclear = loaded_graphs.load(self._index, source, graph)
+            self._finish(is_unclear)
         return count
+
+    def unload(self, *names: str) -> list[LoadedGraph]:
+        """Remove loaded graphs by IRI, by the path of the file, or as `default`; return what was removed.
+
+        What runs recorded stays, also if a file states it too.
+        """
+        self._check_open()
+        with self._lock:
+            self.sync()
+            removed, is_unclear = loaded_graphs.remove(self._index, names)
+            self._finish(is_unclear)
+        return removed
+
+    def _finish(self, must_rebuild: bool) -> None:
+        """Bring the index up to date after loaded files were changed."""
+        if must_rebuild:
+            self._recreate_index()
+        self.sync()
+
+    def _own_graph(self, graph: str | None) -> Any:
+        """Return the name of a graph that may be written; raise an error for one of provml."""
+        name = ox.DefaultGraph() if graph is None else ox.NamedNode(IRI(graph))
+        if name in PROVIDED_GRAPHS or (graph or "").startswith(RUNS):
+            raise ProtectedGraph(f"<{graph}> is a graph that provml writes")
+        return name
+
+    def graphs(self) -> list[LoadedGraph]:
+        """List what was loaded: the graphs, with the source and the number of triples of each."""
+        self._check_open()
+        return loaded_graphs.describe(self.home)
 
     def loaded_graphs(self) -> list[str]:
         """Return the IRIs of the named graphs that were loaded."""
         self._check_open()
         return sorted(name.value for name in loaded_graphs.graph_names(self._index))
+
+    def to_rdflib(self, run_id: str | None = None, *, graph: str | None = None) -> rdflib_bridge.Graph:
+        """Return a run, a loaded graph, or all runs and the loaded triples of the default graph, as an rdflib graph.
+
+        It is a copy in memory. `rdflib_dataset` has all graphs, without a copy.
+        """
+        store = self.graph(run_id)
+        name = ox.DefaultGraph() if graph is None else ox.NamedNode(IRI(graph))
+        if graph is not None and run_id is None and not store.contains_named_graph(ox.NamedNode(graph)):
+            raise GraphNotFound(graph, tuple(self.loaded_graphs()))
+        return rdflib_bridge.to_rdflib(store.quads_for_pattern(None, None, None, name))
+
+    def rdflib_dataset(self) -> rdflib_bridge.Dataset:
+        """Return all graphs as an rdflib dataset that reads the index in place, by oxrdflib. It cannot be changed."""
+        return rdflib_bridge.live_dataset(self.graph())
+
+    @classmethod
+    def from_rdflib(cls, graph: rdflib_bridge.Graph, home: str | os.PathLike[str] | None = None) -> Self:
+        """Return a store with an rdflib graph or dataset loaded: of a home, or of one that lasts until it is closed."""
+        temporary = None if home is not None else tempfile.TemporaryDirectory(prefix="provml-")
+        store = cls(home or (temporary.name if temporary is not None else None), create=True)
+        store._temporary = temporary
+        store.load(graph)
+        return store
+
+    def update(self, sparql: str) -> GraphChange:
+        """Execute a SPARQL update on loaded graphs; return how many triples it added and removed.
+
+        Its patterns see everything. It may add triples to any graph but those of provml, and remove what was loaded; an
+        update that would remove what a run recorded is refused as a whole. LOAD and SERVICE are refused.
+        """
+        self._check_open()
+        with self._lock:
+            self.sync()
+            change, is_unclear = updates.execute(self._index, sparql)
+            self._finish(is_unclear)
+        return change
+
+    def change_loaded(self, folder: Path) -> None:
+        """Do to the loaded graphs what an update, executed elsewhere, has written into a folder."""
+        with self._lock:
+            self.sync()
+            self._finish(loaded_graphs.apply(self._index, folder / updates.REMOVED, folder / updates.ADDED))
 
     def replace_loaded(self, graphs: Iterable[str | None] | None, content: Path | None) -> None:
         """Replace what was loaded into some graphs by the N-Quads of a file, or by nothing.
@@ -266,14 +356,10 @@ class Store:
         """
         names: list[Any] | None = None
         if graphs is not None:
-            names = [ox.DefaultGraph() if graph is None else ox.NamedNode(IRI(graph)) for graph in graphs]
-            if ONTOLOGY_GRAPH in names:
-                raise WrongValue("Store", "replace_loaded", ONTOLOGY, "a loaded graph", "Choose another graph.")
+            names = [self._own_graph(graph) for graph in graphs]
         with self._lock:
             self.sync()
-            if loaded_graphs.replace(self._index, names, content):
-                self._recreate_index()
-            self.sync()
+            self._finish(loaded_graphs.replace(self._index, names, content))
 
     # ---- queries
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import pyoxigraph as ox
 
 from provml.store.imports import ImportedFiles, parse_added
-from provml.store.index import ONTOLOGY_GRAPH
+from provml.store.index import PROVIDED_GRAPHS
 from provml.store.run_info import RunInfo
 from provml.validation import Report
 from provml.validation.datatypes import may_have_changed_datatypes, preserve
@@ -91,7 +91,7 @@ def _graph_of_all(home: Path, index: ox.Store) -> ValidationGraph:
     This is the index, unless added files have named graphs, datatypes that Oxigraph changes, or nodes without all
     types that the ontologies imply. Then it is a copy of the index in memory.
     """
-    names = [name for name in index.named_graphs() if name != ONTOLOGY_GRAPH]
+    names = [name for name in index.named_graphs() if name not in PROVIDED_GRAPHS]
     has_changed_datatypes = any(map(_has_changed_datatypes, (home / "added").glob("*.nq")))
     if not names and not has_changed_datatypes:
         return with_implied_triples(ValidationGraph(index), in_place=False)

@@ -1,4 +1,4 @@
-"""The data to validate, as quads or in a store: things, N-Triples as bytes, an RDF file, or pyoxigraph quads."""
+"""The data to validate, as quads or in a store: things, N-Triples as bytes, an RDF file, or quads of a library."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from provml.errors import FileFormatError, WrongType
 from provml.model.thing import Thing
 from provml.rdf.graph_files import read_quads
 from provml.rdf.parse_file import ParsedFile
+from provml.rdf.rdflib_bridge import from_rdflib, is_rdflib_graph
 
 if TYPE_CHECKING:
     import pyoxigraph
 
 ValidationInput: TypeAlias = "Thing | Iterable[Any] | bytes | str | PathLike[str]"
-"""Things (with all that they refer to), N-Triples as bytes, the path of an RDF file, or pyoxigraph quads."""
+"""Things (with all that they refer to), N-Triples as bytes, the path of an RDF file, quads of pyoxigraph or rdflib."""
 
-EXPECTED = "things, N-Triples as bytes, the path of an RDF file, or a pyoxigraph Store"
+EXPECTED = "things, N-Triples as bytes, the path of an RDF file, a pyoxigraph Store, or an rdflib graph"
 ADVICE = "Pass one of these."
 BYTES = Path("N-Triples")
 """The name of bytes in messages."""
@@ -70,6 +71,8 @@ def serialize_things(data: ValidationInput) -> Iterable[Any] | bytes | str | Pat
     """Return things as N-Triples, and any other data unchanged."""
     if isinstance(data, (bytes, str, PathLike)):
         return data
+    if is_rdflib_graph(data):
+        return from_rdflib(data)
     if isinstance(data, Thing):
         return rdf.ntriples(data, follow=True)
     if not isinstance(data, Iterable):

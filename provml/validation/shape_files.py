@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pyoxigraph as ox
 
 from provml import paths
 from provml.errors import FileFormatError
 from provml.rdf.namespaces import SH
+from provml.rdf.rdflib_bridge import as_file, is_rdflib_graph
 from provml.validation.shapes_graph import ShapesGraph, triples_of
 
 SUFFIX = ".ttl"
@@ -47,10 +49,14 @@ def user_shapes(home: Path | None = None) -> list[Path]:
 
 
 def find_shape_files(shapes: Path | str | Iterable[Path | str]) -> list[Path]:
-    """Return the shape files of some paths of files and folders; raise if a path has no shapes."""
+    """Return the shape files of some paths of files and folders; raise if a path has no shapes.
+
+    An rdflib graph of shapes counts as a file.
+    """
     files: list[Path] = []
     builtin = paths.shapes()
-    for path in map(Path, [shapes] if isinstance(shapes, (str, Path)) else shapes):
+    items: Iterable[Any] = [shapes] if isinstance(shapes, (str, Path)) or is_rdflib_graph(shapes) else shapes
+    for path in (as_file(item) if is_rdflib_graph(item) else Path(item) for item in items):
         if path.is_dir():
             files += _files_in(path)
             continue

@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute
 from provml.errors import FileFormatError, InvalidIRI
 from provml.journal.run_files import RUN_ID
 from provml.model.values import IRI
-from provml.rdf.namespaces import ONTOLOGY, PREFIXES, RUNS
+from provml.rdf.namespaces import INFERRED, ONTOLOGY, PREFIXES, RUNS
 from provml.rdf.parse_file import ParsedFile
 from provml.store import export
 from provml.web import multipart, negotiation
@@ -38,6 +38,8 @@ DEFAULT_TYPE = "application/rdf+xml"
 """Type of a body that states none, as the protocol says."""
 EXPORTS = {media_type: name for name, media_type in negotiation.GRAPHS.items() if name in export.FORMATS}
 READ_METHODS = "GET, HEAD"
+PROVIDED = (ONTOLOGY, INFERRED)
+"""Graphs that provml writes."""
 
 
 def routes(service: Service) -> list[BaseRoute]:
@@ -57,7 +59,7 @@ class Target(NamedTuple):
     @property
     def is_protected(self) -> bool:
         """True for what was recorded, and the ontology."""
-        return bool(self.run) or self.iri == ONTOLOGY or (self.iri or "").startswith(RUNS)
+        return bool(self.run) or self.iri in PROVIDED or (self.iri or "").startswith(RUNS)
 
 
 async def graph_store(request: Request) -> Response:
@@ -118,7 +120,7 @@ async def read_graph(request: Request, target: Target) -> Response:
         media = negotiation.negotiate(accept, fmt, {name: media for media, name in EXPORTS.items()})
         return await _run_graph(request, target.run, media, position)
     media = negotiation.negotiate(accept, fmt, negotiation.GRAPHS)
-    if target.iri is not None and target.iri != ONTOLOGY:
+    if target.iri is not None and target.iri not in PROVIDED:
         names = await run_in_threadpool(service.store.loaded_graphs)
         if target.iri not in names:
             raise Problem(404, "GraphNotFound", f"There is no graph <{target.iri[:300]}>.")

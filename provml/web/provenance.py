@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 
 from provml.errors import InvalidIRI, NodeNotFound
 from provml.model.values import IRI
-from provml.rdf.jsonld import to_jsonld
+from provml.rdf.jsonld_writer import to_jsonld
 from provml.rdf.namespaces import NODES, PREFIXES, PROV, RDF_TYPE
 from provml.web import negotiation
 from provml.web.answers import etag, is_current, not_modified

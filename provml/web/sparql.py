@@ -16,9 +16,10 @@ from starlette.routing import BaseRoute
 
 from provml.errors import InvalidIRI
 from provml.model.values import IRI
-from provml.rdf.namespaces import ONTOLOGY, PREFIXES
+from provml.rdf.namespaces import PREFIXES
 from provml.store import query_guard, update_text
 from provml.store.loaded_graphs import loaded_files
+from provml.store.updates import update_request
 from provml.web import negotiation
 from provml.web.answers import PoolResponse, etag, is_current, not_modified
 from provml.web.problems import Problem
@@ -183,13 +184,11 @@ async def execute_update(service: Service, operation: Operation, base: str) -> N
                 "base": base,
                 "prefixes": PREFIXES,
                 "copy": str(folder / "store"),
-                "output": str(folder / "loaded.nq"),
-                "loaded_files": [str(path) for path in await run_in_threadpool(loaded_files, service.home)],
-                "protected_graph": ONTOLOGY,
+                **update_request(text, folder, await run_in_threadpool(loaded_files, service.home)),
             }
             async with service.pool.execute(request):
                 pass
-            await run_in_threadpool(service.store.replace_loaded, None, folder / "loaded.nq")
+            await run_in_threadpool(service.store.change_loaded, folder)
         finally:
             await run_in_threadpool(shutil.rmtree, folder, ignore_errors=True)
         service.announce_change()

@@ -14,7 +14,7 @@ from strategies import EX, things
 from provml import rdf
 from provml.errors import FileFormatError
 from provml.model.thing import Thing
-from provml.rdf.jsonld import to_jsonld
+from provml.rdf.jsonld_writer import to_jsonld
 from provml.vocab import Activity, Entity
 
 

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +20,7 @@ import pyoxigraph as ox
 from provml import rdf
 from provml.answers.stream import RowStream
 from provml.catalog import Catalog
-from provml.errors import RunNotFound
+from provml.errors import GraphNotFound, ProtectedGraph, RunNotFound
 from provml.journal.annotations import Annotation, Kind
 from provml.journal.run_files import HasId
 from provml.mapping import iris
@@ -33,8 +34,10 @@ from provml.store.endpoint.progress import Names
 from provml.store.endpoint.remote_quads import RemoteQuads
 from provml.store.index import Index
 from provml.store.lineage_context import lineage_context
+from provml.store.loaded_graphs import DEFAULT, LoadedGraph
 from provml.store.run_info import RunInfo, runs_html
 from provml.store.store import MAX_HTML_RUNS, Store
+from provml.store.updates import GraphChange
 
 if TYPE_CHECKING:
     from provml.model.thing import Thing
@@ -125,17 +128,21 @@ class EndpointStore(Store):
         """Add things, with the things that they refer to unless `follow` is False."""
         self._backend.load(rdf.ntriples(things, follow=follow))
 
-    def load(self, path: Any, *, graph: str | None = None) -> int:
+    def load(self, path: Any, *, graph: str | None = None, replace: bool = False) -> int:
         """Add an RDF file, in chunks, and return the number of quads. Blank nodes become IRIs.
 
-        The suffix gives the format, as for a home. Loading a file again changes nothing.
+        The suffix gives the format, as for a home. Loading a file again changes nothing. `replace` first removes the
+        graph, which must be a named one.
         """
-        from provml.store.imports import parse_added, store_rdf_file
+        from provml.store.imports import parse_added, source_of, store_source
 
-        source = Path(path)
+        if replace:
+            self._drop(graph or DEFAULT)
+
+        source = source_of(path)
         with tempfile.TemporaryDirectory(prefix="provml-") as folder:  # checked and parsed as for a home here
-            count = store_rdf_file(Path(folder), source, graph)
-            scope = hashlib.sha256(source.read_bytes()).hexdigest()
+            _, count = store_source(Path(folder), source, graph)
+            scope = source.sha256
             for file in (Path(folder) / "added").glob("*.nq"):
                 labels: dict[str, str] = {}
                 self._backend.add(name_blank_nodes(_numbered(quad, labels), scope) for quad in parse_added(file))
@@ -146,6 +153,33 @@ class EndpointStore(Store):
         base = Names(self.endpoint.data_graph).base
         rows = self.endpoint.query("SELECT DISTINCT ?g WHERE { GRAPH ?g { ?s ?p ?o } }", graph="")
         return sorted(row[0].value for row in rows if not row[0].value.startswith(base))
+
+    def update(self, sparql: str) -> GraphChange:
+        """Raise an error: the endpoint cannot tell what runs recorded from what was loaded."""
+        raise ProtectedGraph("at a SPARQL endpoint, recorded runs cannot be told from loaded triples")
+
+    def unload(self, *names: str) -> list[LoadedGraph]:
+        """Remove named graphs by IRI; return what was removed."""
+        graphs = {item.graph or "": item for item in self.graphs()}
+        for name in names:
+            if name not in graphs and name != DEFAULT:
+                raise GraphNotFound(name, tuple(graphs))
+            self._drop(name)
+        return [graphs[name] for name in names]
+
+    def _drop(self, graph: str) -> None:
+        """Remove a named graph that is not one of provml."""
+        if graph == DEFAULT or graph.startswith(Names(self.endpoint.data_graph).base):
+            raise ProtectedGraph("at a SPARQL endpoint, recorded runs and loaded triples share a graph")
+        self.endpoint.update(f"DROP SILENT GRAPH <{IRI(graph)}>")
+
+    def graphs(self) -> list[LoadedGraph]:
+        """List the named graphs, but for those of provml, with the number of triples of each."""
+        base = Names(self.endpoint.data_graph).base
+        text = "SELECT ?g (COUNT(*) AS ?n) WHERE { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g ORDER BY ?g"
+        rows = [(row[0].value, int(row[1].value)) for row in self.endpoint.query(text, graph="") if row[0] is not None]
+        now = datetime.now(UTC)
+        return [LoadedGraph(graph, "", count, now) for graph, count in rows if not graph.startswith(base)]
 
     def replace_loaded(self, graphs: Iterable[str | None] | None, content: Path | None) -> None:
         """Raise an error: use SPARQL Update, or the Graph Store Protocol."""

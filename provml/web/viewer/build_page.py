@@ -39,7 +39,6 @@ class Attribute:
 
 def build(viewer: Viewer, params: QueryParams) -> Page:
     """Return the page of the query builder."""
-    viewer.runs()
     plans = dataflow_page.plans(viewer)
     if not plans:
         return Page("build.html", "Build", {"plans": []})

@@ -79,7 +79,6 @@ class Dataflow:
 
 def dataflow(viewer: Viewer, params: QueryParams) -> Page:
     """Return the page of a dataflow."""
-    viewer.runs()
     listed = plans(viewer)
     if not listed:
         return Page("dataflow.html", "Dataflow", {"plans": [], "pictures": []})

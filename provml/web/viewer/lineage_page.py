@@ -53,12 +53,12 @@ def lineage(viewer: Viewer, params: QueryParams) -> Page | Response:
     """Return the page of a lineage, or the picture in a format."""
     subject, forward = params.get("of", "").strip(), params.get("dir") == "forward"
     names = viewer.cached("node names", lambda: name_lookup.node_names(viewer.store))
-    choices = [*(info.id for info in viewer.runs()[:100]), *names][:MAX_CHOICES]
+    choices = [*viewer.latest_ids(100), *names][:MAX_CHOICES]
     context: dict[str, Any] = {"subject": subject, "is_forward": forward, "choices": choices, "graph": None}
-    if not subject and not viewer.runs():
+    if not subject and not viewer.latest_ids(1):
         return Page("lineage.html", "Lineage", context)
-    iri = resolve(viewer.store, subject or viewer.runs()[0].id)
-    context["subject"] = subject = subject or viewer.runs()[0].id
+    context["subject"] = subject = subject or viewer.latest_ids(1)[0]
+    iri = resolve(viewer.store, subject)
     opened = Opened.of(params, lambda ids: viewer.links.lineage(subject, forward=forward, opened=ids))
     fmt = params.get("format", "")
     if fmt:

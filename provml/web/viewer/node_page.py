@@ -26,6 +26,7 @@ TERM_SPACES = (PROVML, PROVLAKE, PROV, MLS)
 SECTION_OF = f"{PROVML}wasSectionOf"
 FORMATS = ("ttl", "jsonld", "nt", "rdf")
 VALUES = "SELECT ?node ?value { ?node prov:value ?value }"
+IS_RUN = "SELECT ?run { BIND($run AS ?run) ?run a provlake:WorkflowExecution } LIMIT 1"
 NAME = "SELECT ?name { $node provlake:wasDerivedFromAttribute/rdfs:label|rdfs:label ?name } LIMIT 1"
 
 
@@ -35,7 +36,6 @@ def node(viewer: Viewer, params: QueryParams) -> Page:
         iri = IRI(params.get("iri", ""))
     except InvalidIRI as error:
         raise Problem(400, "InvalidIRI", str(error)) from None
-    viewer.runs()
     graph = viewer.store.backend.graph()
     name = ox.NamedNode(iri)
     own = [
@@ -78,7 +78,7 @@ def node(viewer: Viewer, params: QueryParams) -> Page:
 def _run(viewer: Viewer, iri: str) -> str:
     """Return the run that a node belongs to; empty if it belongs to none."""
     run_id = unquote(iri.removeprefix(RUNS).split("/")[0]) if iri.startswith(RUNS) else ""
-    return run_id if any(info.id == run_id for info in viewer.runs()) else ""
+    return run_id if run_id and viewer.select(IS_RUN, run=run_iri(run_id)) else ""
 
 
 def _term(viewer: Viewer, iri: str) -> tuple[str, str]:

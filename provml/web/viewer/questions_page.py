@@ -116,7 +116,7 @@ def _field(viewer: Viewer, param: Parameter, value: Any) -> dict[str, Any]:
 def _choices(viewer: Viewer, param: Parameter) -> list[str]:
     """Return the names that exist for a parameter."""
     if param.node_kind == "run":
-        return [info.id for info in viewer.runs()[:MAX_CHOICES]]
+        return viewer.latest_ids(MAX_CHOICES)
     if param.node_kind:
         kind = param.node_kind
         return viewer.cached(f"{kind} names", lambda: name_lookup.node_names(viewer.store, kind))[:MAX_CHOICES]
@@ -128,8 +128,12 @@ def _choices(viewer: Viewer, param: Parameter) -> list[str]:
 
 def _ask(viewer: Viewer, query: Query, values: Mapping[str, Any]) -> tuple[Answer, str]:
     """Return the answer and its SPARQL."""
-    answer = viewer.store.ask(query, timeout=None if query.is_packaged else USER_SECONDS, **values)
-    return answer, viewer.store.sparql(query, **values)
+
+    def ask() -> tuple[Answer, str]:
+        answer = viewer.store.ask(query, timeout=None if query.is_packaged else USER_SECONDS, **values)
+        return answer, viewer.store.sparql(query, **values)
+
+    return viewer.cached_answer(f"{query.name} {query.text} {sorted(values.items())}", ask)
 
 
 def _charts(answer: Answer) -> list[dict[str, Any]]:

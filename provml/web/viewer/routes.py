@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
+from provml.errors import ProvmlError
 from provml.web import provenance
 from provml.web.negotiation import negotiate
 from provml.web.problems import TITLES, Problem
@@ -183,7 +184,10 @@ def _node(viewer: Viewer) -> Endpoint:
         media = negotiate(request.headers.get("accept", ""), request.query_params.get("format", ""), provenance.PAGES)
         if media != "text/html":
             return await provenance.node(request)
-        response = await page(request)
+        try:
+            response = await page(request)
+        except (ProvmlError, Problem) as error:
+            return error_page(Problem.of(error))
         iri = request.query_params.get("iri", "")
         if iri.isascii() and iri.isprintable():
             response.headers["Link"] = provenance.link_header(request, iri)

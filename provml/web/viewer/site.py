@@ -29,6 +29,10 @@ class SiteViewer(Viewer):
         """Return the runs of the site."""
         return self.infos
 
+    def latest_ids(self, limit: int) -> list[str]:
+        """Return the ids of the latest runs of the site."""
+        return [info.id for info in self.infos[:limit]]
+
     def shows(self, run_id: str) -> bool:
         """True if a run is a part of the site."""
         return any(info.id == run_id for info in self.infos)

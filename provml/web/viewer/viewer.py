@@ -15,6 +15,8 @@ from provml.web.viewer.home_cache import HomeCache, Value
 from provml.web.viewer.links import Links
 from provml.web.viewer.live_job import LiveJobs
 
+MAX_ANSWERS = 32
+"""Answers to questions that are kept."""
 STUDIES = """SELECT DISTINCT ?run ?study {
   ?run provlake:wasDerivedFromWorkflow/^provml:hasExperiment/rdfs:label ?study
 }"""
@@ -39,6 +41,7 @@ class Viewer:
         self.links = links or Links()
         self.jobs = LiveJobs()
         self._sparklines: dict[str, tuple[int, Any]] = {}
+        self._answers: dict[str, tuple[str, Any]] = {}
         self._cache = HomeCache(lambda: store.position)
         self.reading: Future[object] | None = None
         """The first reading of a large home, which pages do not wait for."""
@@ -67,11 +70,26 @@ class Viewer:
         """Return a value that depends on all runs; it is computed again when the index has changed."""
         return self._cache.get(name, compute)
 
+    def cached_answer(self, key: str, compute: Callable[[], Value]) -> Value:
+        """Return an answer that is as new as the index; the latest answers are kept until the index changes."""
+        position = self.store.position
+        entry = self._answers.get(key)
+        if entry is None or entry[0] != position:
+            entry = self._answers[key] = (position, compute())
+            while len(self._answers) > MAX_ANSWERS:
+                self._answers.pop(next(iter(self._answers)), None)
+        value: Value = entry[1]
+        return value
+
     # ---- runs
 
     def runs(self) -> list[RunInfo]:
         """Return the runs, the latest first."""
         return self.store.runs()
+
+    def latest_ids(self, limit: int) -> list[str]:
+        """Return the ids of the latest runs, without looking at all of a large home."""
+        return [info.id for info in self.store.runs(limit)]
 
     def run(self, run_id: str) -> RunInfo:
         """Find a run by its id, or as `Store.run` does."""

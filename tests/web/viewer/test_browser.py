@@ -176,6 +176,35 @@ def test_everything_can_be_read_and_sent_without_scripts(browser: Browser, flowe
         assert "row" in page.locator("main").inner_text()
 
 
+def test_forms_that_change_a_home_work_in_a_browser(browser: Browser, tmp_path: Path):
+    record_flowers(tmp_path / "home")
+    with running(tmp_path / "home", env=TOKENS) as server, Visit(browser, server) as visit:
+        page = visit.open("/runs/monday")
+        page.fill('input[aria-label="Tag"]', "baseline, good")
+        page.click("text=Add the tag")
+        expect(page.locator(".subtitle .tag")).to_have_text(["baseline", "good"])
+        page.fill("textarea", "first line\nsecond line")
+        page.click("text=Add the note")
+        expect(page.locator("[data-part=notes] .card p")).to_have_text("first line\nsecond line", use_inner_text=True)
+        page = visit.open("/build")
+        page.locator(".picture a", has_text="training settings").click()
+        page.locator("label.tick", has_text="learning_rate").locator("input").check()
+        page.locator('select[name="where"]').select_option(label="learning_rate")
+        page.locator('select[name="op"]').select_option("<")
+        page.fill('input[name="value"]', "1")
+        page.press('input[name="value"]', "Enter")  # as the button Run does
+        page.fill('input[name="name"]', "small-rates")
+        page.fill('input[name="summary"]', "Which rates were small?")
+        page.click("button:has-text('Save')")
+        expect(page.locator("h1")).to_have_text("Which rates were small?")
+        assert page.locator("tbody tr").count() == 2
+        assert visit.open("/questions").locator("text=Which rates were small?").count() == 1
+        command = [sys.executable, "-m", "provml", "ask", "small-rates", "--home", str(tmp_path / "home")]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert "0.2" in answer.stdout
+        assert not visit.problems
+
+
 def test_a_graph_is_walked_by_keyboard_and_its_path_stands_out(browser: Browser, flowers: Server):
     with Visit(browser, flowers) as visit:
         page = visit.open("/lineage?of=tuesday")

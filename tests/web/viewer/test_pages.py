@@ -302,6 +302,10 @@ def test_nodes_are_pages_for_browsers_and_rdf_for_programs(flowers: TestClient):
     assert turtle.headers["content-type"].startswith("text/turtle")
     assert "training/parameter/learning_rate = 0.1" in " ".join(Elements(html.text).text.split())
     assert "provlake:<wbr>was<wbr>Member<wbr>Of<wbr>Workflow<wbr>Execution" in html.text
+    missing = flowers.get("/nodes?iri=urn:none", headers={"Accept": "text/html"})
+    assert missing.status_code == 404
+    assert "does not describe" in Elements(missing.text).text
+    assert flowers.get("/nodes?iri=urn:none", headers={"Accept": "text/turtle"}).json()["code"] == "NodeNotFound"
     redirect = flowers.get("/id/run/monday", follow_redirects=False)
     assert redirect.status_code == 303
     assert redirect.headers["location"].startswith("/nodes?iri=")
