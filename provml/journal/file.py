@@ -95,6 +95,10 @@ class JournalFile:
         os.posix_fallocate(self._file, self.size, count)
         self.size += count
 
+    def read(self, offset: int, count: int) -> bytes:
+        """Return bytes that were written."""
+        return os.pread(self._file, count, offset)
+
     def is_deleted(self) -> bool:
         """Return whether the file was deleted, so that everything written to it will be lost."""
         return os.fstat(self._file).st_nlink == 0

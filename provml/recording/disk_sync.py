@@ -1,12 +1,14 @@
-"""Background thread of a writer: sync the journal to the disk, keep the heartbeat, notice that the file was deleted."""
+"""Background thread of a writer: sync and seal the journal, keep the heartbeat, notice that the file was deleted."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import Protocol
 
 from provml.journal.file import JournalFile
+from provml.journal.seals import RunningSeal
 from provml.recording.context import Limits
 
 
@@ -32,6 +34,7 @@ class DiskSync:
     def __init__(self, file: JournalFile, ended: threading.Event, owner: SyncOwner, limits: Limits) -> None:
         self.dirty = True
         self._file = file
+        self._seal = RunningSeal(file)
         self._ended = ended
         self._owner = owner
         self._limits = limits
@@ -63,6 +66,7 @@ class DiskSync:
                 if self.dirty:
                     self.dirty = False
                     self._file.sync()
+                    self._update_seal()
                 if time.monotonic() - last_heartbeat > self._limits.heartbeat_seconds:
                     last_heartbeat = time.monotonic()
                     self._file.touch()
@@ -77,4 +81,14 @@ class DiskSync:
         except Exception as error:
             self._owner.on_release_error(error, self._file)
         finally:
+            self._close_seal()
             self._file.abandon()
+
+    def _update_seal(self) -> None:
+        """Keep the running digest. A journal without a seal is complete all the same, and `provml verify` names it."""
+        with contextlib.suppress(OSError):
+            self._seal.update()
+
+    def _close_seal(self) -> None:
+        with contextlib.suppress(OSError):
+            self._seal.close()

@@ -19,7 +19,7 @@ from provml.errors import ArtifactNotFound, FileFormatError, RunNotFound, plural
 from provml.journal import events
 from provml.journal.artifacts import FOLDER_TYPE, REMOVED_SUFFIX, ArtifactFiles
 from provml.journal.reader import read_data, read_header
-from provml.journal.run_files import list_journals
+from provml.journal.run_files import journals_of_run, list_journals
 from provml.model.values import IRI
 from provml.rdf.namespaces import RUNS
 from provml.store.checkpoint import Problem
@@ -264,6 +264,12 @@ def references(home: Path) -> Iterator[Reference]:
     for key in list_journals(home):
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
             yield from _references_of_journal(home / "runs" / key, f"runs/{key}")
+
+
+def references_of_run(home: Path, run: str) -> Iterator[Reference]:
+    """Yield the contents that the journals of a run refer to."""
+    for path in journals_of_run(home / "runs" / run):
+        yield from _references_of_journal(path, f"runs/{run}/{path.name}")
 
 
 def _check_folders(home: Path) -> None:

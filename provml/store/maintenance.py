@@ -11,8 +11,11 @@ from pathlib import Path
 
 from provml.errors import FileFormatError
 from provml.journal import segments
+from provml.journal.process import user_name
 from provml.journal.reader import JournalReader
 from provml.journal.run_files import journals_of_run, list_annotations, list_journals
+from provml.journal.seals import FOLDER as SEALS
+from provml.journal.seals import LEDGER, Ledger
 from provml.journal.status import is_being_written
 from provml.store.annotations import read_annotations
 from provml.store.artifacts import check_artifacts, copy_artifacts
@@ -65,6 +68,10 @@ def remove(home: Path, run_ids: Collection[str]) -> None:
             folder.rename(removed)
             shutil.rmtree(removed)
     segments.remove(home, run_ids)
+    ledger = Ledger(home)
+    if ledger.exists():
+        for run_id in run_ids:
+            ledger.append("removed", run=run_id, user=user_name())
 
 
 def backup(home: Path, target: Path) -> None:
@@ -77,6 +84,9 @@ def backup(home: Path, target: Path) -> None:
     part = target / f"{uuid.uuid4().hex[:8]}.part"
     try:
         part.mkdir(parents=True)
+        if (home / SEALS / LEDGER).is_file():  # first: a run that ends meanwhile has no seal in the copy
+            (part / SEALS).mkdir()
+            shutil.copy2(home / SEALS / LEDGER, part / SEALS / LEDGER)
         for key in [*list_journals(home), *list_annotations(home)]:
             _copy_lines(home / "runs" / key, part / "runs" / key)
         copy_artifacts(home, part)  # after the journals, so that all that they refer to is copied

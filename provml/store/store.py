@@ -24,6 +24,7 @@ from provml.journal import segments
 from provml.journal.annotations import Annotation, Kind, present_texts
 from provml.journal.capture_errors import add_up
 from provml.journal.run_files import HasId, require_home, resolve_run_id, run_folders
+from provml.journal.seals import seal_abandoned, seal_by_reader
 from provml.model.thing import Thing
 from provml.model.values import IRI
 from provml.paths import atomic_write, default_home
@@ -44,6 +45,7 @@ from provml.store.loaded_graphs import LoadedGraph
 from provml.store.run_graph import run_graph
 from provml.store.run_info import RunInfo, runs_html
 from provml.store.run_status import RunJournals, run_status, was_indexed_out_of_order
+from provml.store.seal_check import SealReport, check_seals
 from provml.store.sync import sync
 from provml.store.updates import GraphChange
 
@@ -89,6 +91,7 @@ class Store:
         self._lock = threading.RLock()
         self._index = Index.open(self.home, limits)
         self._has_warned = False
+        self._has_sealed = False
         self._catalog: Catalog | None = None
         self._streams: weakref.WeakSet[RowStream] = weakref.WeakSet()
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -169,6 +172,9 @@ class Store:
         """
         with self._lock:  # another thread may just replace the index
             self._check_open()
+            if not self._has_sealed:
+                self._has_sealed = True
+                seal_abandoned(self.home)
             return self._sync_index(on_progress)
 
     def _sync_index(self, on_progress: Callable[[int], None] | None) -> int:
@@ -695,13 +701,32 @@ class Store:
     def verify(self) -> list[Problem]:
         """Read all journals, annotations, artifacts and imported files again and return what is damaged.
 
-        The index is compared with the journals: a journal that was changed after it was indexed is a problem as well.
+        The journals are compared with their seals, and the index with the journals: a journal that was changed after it
+        was sealed or indexed is a problem as well.
         """
         self._check_open()
-        problems = [*maintenance.verify(self.home), *self._compare_with_journals()]
+        seal_abandoned(self.home)
+        problems = [*maintenance.verify(self.home), *check_seals(self.home).problems, *self._compare_with_journals()]
         if self._index.damage:
             problems.append(Problem("index", 0, f"was damaged ({self._index.damage}) and is rebuilt", in_index=True))
         return problems
+
+    def check_seals(self) -> SealReport:
+        """Compare the journals with their seals: problems, and which journals are sealed by whom."""
+        self._check_open()
+        seal_abandoned(self.home)
+        return check_seals(self.home)
+
+    def seal(self) -> list[str]:
+        """Seal the journals that have ended and have no seal, and return them as `run/file`.
+
+        A process seals the journal that it has recorded. This is for journals of killed processes, from other machines,
+        from imports, and of versions of provml before seals. The ledger says that a reader sealed them.
+        """
+        unsealed = self.check_seals().unsealed
+        for key in unsealed:
+            seal_by_reader(self.home / "runs" / key)
+        return unsealed
 
     @heals
     def _compare_with_journals(self) -> list[Problem]:

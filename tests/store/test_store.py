@@ -491,7 +491,7 @@ def test_removing_a_run_keeps_statements_of_other_runs(home: Path):
         assert not any(removed in triple or "/plan/b" in triple for triple in quads(store))
         assert store.query("ASK { ?d provlake:sha256 ?hash ; a provml:LearningDataset }") is True
         assert [info.id for info in store.runs()] == [remaining]
-        assert sorted(path.name for path in home.iterdir()) == ["index", "runs"]
+        assert sorted(path.name for path in home.iterdir()) == ["index", "runs", "seals"]
         with pytest.raises(RunNotFound):
             store.remove(removed)
 
@@ -540,7 +540,7 @@ def test_a_backup_has_the_questions_and_shapes_of_its_home(home: Path, tmp_path:
         (home / name).write_text("mine")
     with Store(home) as store:
         store.backup(tmp_path / "copy")
-    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["queries", "runs", "shapes"]
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["queries", "runs", "seals", "shapes"]
     assert (tmp_path / "copy" / "shapes" / "deep" / "own.ttl").read_text() == "mine"
 
 

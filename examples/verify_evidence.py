@@ -1,0 +1,171 @@
+"""Check the evidence of a run, as `provml evidence` writes it, with the standard library alone.
+
+    python verify_evidence.py evidence.zip [--signers FILE]
+
+FILE is a public SSH key (`ssh-ed25519 AAAA… name`) or a file of allowed signers of OpenSSH; checking a signature needs
+the program ssh-keygen. The exit code is 0 if everything agrees, 1 if something does not, 2 if the file is not evidence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+LEDGER = "seals/ledger.jsonl"
+MANIFEST = "manifest.json"
+MAX_TEXT_BYTES = 1 << 30  # a manifest, a ledger: what is read as a whole
+
+
+def digest(archive: zipfile.ZipFile, name: str, size: int | None = None) -> tuple[int, str]:
+    """Return size and SHA-256 of a file in the archive, or of its first bytes."""
+    sha256, total = hashlib.sha256(), 0
+    with archive.open(name) as file:
+        while chunk := file.read(1 << 20 if size is None else min(1 << 20, size - total)):
+            sha256.update(chunk)
+            total += len(chunk)
+    return total, sha256.hexdigest()
+
+
+def read_text(archive: zipfile.ZipFile, name: str) -> bytes:
+    """Return a file in the archive, if it is not absurdly large."""
+    with archive.open(name) as file:
+        content = file.read(MAX_TEXT_BYTES + 1)
+    if len(content) > MAX_TEXT_BYTES:
+        raise ValueError(f"{name} is too large")
+    return content
+
+
+def check_files(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> list[str]:
+    """Compare all files with the manifest."""
+    names, listed = archive.namelist(), manifest["files"]
+    problems = [f"{name}: is in the archive twice" for name in sorted(set(names)) if names.count(name) > 1]
+    problems += [f"{name}: is missing" for name in sorted(set(listed) - set(names))]
+    problems += [f"{name}: is not in the manifest" for name in sorted(set(names) - set(listed) - {MANIFEST})]
+    for name in sorted(set(listed) & set(names)):
+        if digest(archive, name) != (listed[name]["size"], listed[name]["sha256"]):
+            problems.append(f"{name}: differs from the manifest")
+        match = re.fullmatch(r"artifacts/([0-9a-f]{64})", name)
+        if match and listed[name]["sha256"] != match[1]:
+            problems.append(f"{name}: the content does not have this SHA-256")
+    return problems
+
+
+def check_ledger(archive: zipfile.ZipFile) -> tuple[list[str], list[str], dict[str, dict[str, Any]]]:
+    """Follow the chain of the ledger. Return problems, the digest of each line, and the seal of each journal."""
+    problems: list[str] = []
+    digests: list[str] = []
+    seals: dict[str, dict[str, Any]] = {}
+    previous = "0" * 64
+    for number, line in enumerate(read_text(archive, LEDGER).split(b"\n")[:-1], 1):
+        try:
+            entry = json.loads(line)
+            run = entry["run"]
+            if entry["previous"] != previous:
+                problems.append(f"{LEDGER}:{number}: does not follow from the line before it")
+            if entry["kind"] == "removed":
+                seals = {name: seal for name, seal in seals.items() if not name.startswith(f"runs/{run}/")}
+            else:
+                seals[f"runs/{run}/{entry['journal']}"] = entry
+        except (ValueError, KeyError, TypeError):
+            problems.append(f"{LEDGER}:{number}: is not readable")
+        previous = hashlib.sha256(line).hexdigest()
+        digests.append(previous)
+    return problems, digests, seals
+
+
+def check_journals(archive: zipfile.ZipFile, run: str, seals: dict[str, dict[str, Any]]) -> list[str]:
+    """Compare the journals of the run with their seals."""
+    problems = []
+    present = {name for name in archive.namelist() if re.fullmatch(rf"runs/{re.escape(run)}/[^/]+\.jsonl", name)}
+    expected = {name for name in seals if name.startswith(f"runs/{run}/")}
+    problems += [f"{name}: is in the ledger and missing here" for name in sorted(expected - present)]
+    problems += [f"{name}: has no seal" for name in sorted(present - expected)]
+    for name in sorted(present & expected):
+        seal = seals[name]
+        if digest(archive, name) != (seal["size"], seal["sha256"]):
+            problems.append(f"{name}: differs from its seal")
+        if seal.get("agrees") is False:
+            problems.append(f"{name}: was changed before a reader sealed it")
+        buffer = name.removesuffix(".jsonl") + ".slate"
+        sha256 = digest(archive, buffer)[1] if buffer in archive.namelist() else ""
+        if sha256 != seal.get("buffer_sha256", ""):
+            problems.append(f"{buffer}: differs from its seal")
+        print(f"{name}: sealed by its {seal['by']}, {seal['size']:,} bytes")
+    return problems
+
+
+def check_signatures(archive: zipfile.ZipFile, digests: list[str], signers: Path) -> list[str]:
+    """Check the SSH signatures of the ledger; one that holds is enough."""
+    problems, valid = [], 0
+    for name in archive.namelist():
+        if not re.fullmatch(r"seals/signatures/[\d-]+\.json", name):
+            continue
+        content, signature = archive.read(name), name.removesuffix(".json") + ".sig"
+        statement = json.loads(content)
+        count = int(statement["ledger_lines"])
+        if not 0 < count <= len(digests) or digests[count - 1] != statement["ledger_sha256"]:
+            problems.append(f"{name}: the ledger is not the one that was signed")
+        elif not archive.read(signature).startswith(b"-----BEGIN SSH SIGNATURE"):
+            print(f"{signature}: is not an SSH signature; use `provml verify --signed-by`")
+        elif signer := verify_ssh(content, archive.read(signature), signers):
+            valid += 1
+            print(
+                f"{name}: {count} lines of the ledger signed by {signer}; the signer's clock said {statement['time']}"
+            )
+        else:
+            problems.append(f"{signature}: no allowed signer made this signature")
+    if not valid:
+        problems.append(f"{LEDGER}: has no valid signature by {signers.name}")
+    return problems
+
+
+def verify_ssh(content: bytes, signature: bytes, signers: Path) -> str:
+    """Return the name of the signer; empty if the signature does not hold."""
+    text = signers.read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        allowed, file = Path(folder) / "allowed", Path(folder) / "signature"
+        allowed.write_text(f"signer {text}" if text.startswith(("ssh-", "ecdsa-", "sk-")) else text)
+        file.write_bytes(signature)
+        find = ["ssh-keygen", "-Y", "find-principals", "-f", str(allowed), "-s", str(file)]
+        signer = subprocess.run(find, capture_output=True, text=True).stdout.split("\n")[0]
+        check = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", signer, "-n", "provml", "-s", str(file)]
+        return signer if signer and subprocess.run(check, input=content, capture_output=True).returncode == 0 else ""
+
+
+def main() -> int:
+    """Check the evidence that the arguments name."""
+    parser = argparse.ArgumentParser(description="Check the evidence of a run.")
+    parser.add_argument("evidence", type=Path)
+    parser.add_argument("--signers", type=Path, help="a public SSH key, or a file of allowed signers")
+    arguments = parser.parse_args()
+    try:
+        with zipfile.ZipFile(arguments.evidence) as archive:
+            manifest = json.loads(read_text(archive, MANIFEST))
+            problems = [f"when it was written: {problem}" for problem in manifest["problems"]]
+            problems += check_files(archive, manifest)
+            broken, digests, seals = check_ledger(archive)
+            problems += broken + check_journals(archive, manifest["run"], seals)
+            if arguments.signers:
+                problems += check_signatures(archive, digests, arguments.signers)
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        print(f"{arguments.evidence} cannot be checked: {error}", file=sys.stderr)
+        return 2
+    for problem in problems:
+        print(f"PROBLEM {problem}")
+    if not problems:
+        print(f"OK: the journals of {manifest['run']} are those that were sealed")
+    if not arguments.signers:
+        print("Signatures were not checked (--signers): whoever could write to the home could have made all of this.")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""Compare journals with their seals and the ledger: name what was changed, cut, removed or added afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from provml.journal import segments
+from provml.journal.run_files import has_run, list_journals
+from provml.journal.seals import (
+    FOLDER,
+    LEDGER,
+    Ledger,
+    LedgerLine,
+    Mark,
+    digest_buffer,
+    digest_journal,
+    marked_journals,
+    read_mark,
+)
+from provml.journal.status import is_being_written
+from provml.store.checkpoint import Problem
+
+LEDGER_FILE = f"{FOLDER}/{LEDGER}"
+
+
+@dataclass
+class SealReport:
+    """What the seals of a home say: problems, journals that are sealed and not, and those that a reader sealed."""
+
+    problems: list[Problem] = field(default_factory=list)
+    sealed: list[str] = field(default_factory=list)
+    sealed_by_reader: list[str] = field(default_factory=list)
+    unsealed: list[str] = field(default_factory=list)
+    """Journals, as `run/file`, that have ended and are in no line of the ledger."""
+    line_count: int = 0
+    head: str = ""
+    """SHA-256 of the last line of the ledger: all lines follow from it."""
+
+
+def check_seals(home: Path) -> SealReport:
+    """Compare all journals of a home with their seals."""
+    report = SealReport()
+    seals = _read_ledger(home, report)
+    journals = set(list_journals(home))
+    for key, line in sorted(seals.items()):
+        (report.sealed if line.entry.get("by") == "recorder" else report.sealed_by_reader).append(key)
+        reason = _compare(home, key, line.entry) if key in journals else _missing(home, key, line)
+        if reason:
+            report.problems.append(Problem(f"runs/{key}", 0, reason))
+        if line.entry.get("agrees") is False:
+            reason = (
+                f"was changed before a reader sealed it: its first {line.entry.get('recorder_size'):,} bytes differ"
+            )
+            report.problems.append(Problem(f"runs/{key}", 0, f"{reason} from what its process wrote"))
+    marked = {_key(path) for path in marked_journals(home)}
+    for key in sorted(marked - journals):
+        report.problems.append(Problem(f"runs/{key}", 0, "is missing: it was removed while it was written"))
+    for key in sorted(marked & journals):
+        report.problems += _check_mark(home / "runs" / key)
+    for key in sorted(journals - set(seals) - marked):
+        if not is_being_written(home / "runs" / key):
+            report.unsealed.append(key)
+    return report
+
+
+def _read_ledger(home: Path, report: SealReport) -> dict[str, LedgerLine]:
+    """Return the line that counts for each journal, as `run/file`; removed runs have none."""
+    seals: dict[str, LedgerLine] = {}
+    for line in Ledger(home).lines():
+        report.line_count, report.head = line.number, line.sha256
+        if line.error:
+            report.problems.append(Problem(LEDGER_FILE, line.number, f"the line {line.error}"))
+        kind, run = line.entry.get("kind"), str(line.entry.get("run", ""))
+        if kind == "removed":
+            seals = {key: item for key, item in seals.items() if not key.startswith(f"{run}/")}
+        elif kind in ("sealed", "rewritten"):
+            seals[f"{run}/{line.entry.get('journal')}"] = line
+    return seals
+
+
+def _missing(home: Path, key: str, line: LedgerLine) -> str:
+    run = key.partition("/")[0]
+    subject = "the journal" if has_run(home, run) else "the run"
+    return f"is missing: {subject} was removed without `provml remove` (line {line.number} of the ledger)"
+
+
+def _compare(home: Path, key: str, entry: dict[str, Any]) -> str:
+    """Return how a journal differs from its seal; empty if it does not."""
+    path, sealed = home / "runs" / key, _mark(entry)
+    if sealed is None:
+        return "has a line in the ledger that cannot be understood"
+    try:
+        size = segments.file_stat(path).st_size
+        if size < sealed.size:
+            return f"was cut after it was sealed: it has {size:,} bytes, and had {sealed.size:,}"
+        if digest_journal(path, sealed.size) != sealed:
+            return "was changed after it was sealed" + (f": it had {sealed.size:,} bytes" if size > sealed.size else "")
+        if digest_buffer(path) != entry.get("buffer_sha256", ""):
+            return "has a buffer of batches that was changed, added or removed after it was sealed"
+    except OSError as error:
+        return f"cannot be compared with its seal ({error.strerror or error})"
+    return f"was lengthened after it was sealed, by {size - sealed.size:,} bytes" if size > sealed.size else ""
+
+
+def _mark(entry: dict[str, Any]) -> Mark | None:
+    size, sha256 = entry.get("size"), entry.get("sha256")
+    return Mark(size, sha256) if isinstance(size, int) and isinstance(sha256, str) else None
+
+
+def _check_mark(path: Path) -> list[Problem]:
+    """Compare a journal that is being written with what its process has digested so far."""
+    mark, file = read_mark(path), f"runs/{_key(path)}"
+    if mark is None:
+        return []  # the process just ended, or is about to write the mark
+    try:
+        size = segments.file_stat(path).st_size
+        if size < mark.size:
+            reason = f"was cut while it was written: it has {size:,} bytes, and had {mark.size:,}"
+            return [Problem(file, 0, reason)]
+        if digest_journal(path, mark.size) != mark:
+            return [Problem(file, 0, f"was changed while it was written: its first {mark.size:,} bytes differ")]
+    except FileNotFoundError:
+        return [Problem(file, 0, "is missing: it was removed while it was written")]
+    return []
+
+
+def _key(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
