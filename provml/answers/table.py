@@ -37,14 +37,18 @@ SHORT_NAMESPACES = {
 """How a table abbreviates IRIs: nodes of provml without their namespace, terms of known vocabularies by prefix."""
 
 NOTEBOOK_STYLE = (
-    ".provml-table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
+    ".provml-table{border-collapse:collapse;font-variant-numeric:tabular-nums;background:#fff}"
     ".provml-table th,.provml-table td{padding:.25em .7em;border:0;border-bottom:1px solid #d8dee4;"
     "vertical-align:baseline}"
     ".provml-table th{color:#57606a;font-weight:600}.provml-table td{color:#1c2128}"
-    "@media screen and (prefers-color-scheme:dark){.provml-table th,.provml-table td{border-color:#2a323b}"
+    "@media screen and (prefers-color-scheme:dark){.provml-table{background:#0f1419}"
+    ".provml-table th,.provml-table td{border-color:#2a323b}"
     ".provml-table th{color:#9aa7b5}.provml-table td{color:#e6edf3}}"
 )
-"""The look of the viewer for tables in notebooks, in the colours of `provml.drawing.palette`."""
+"""The look of the viewer for tables in notebooks, in the colours of `provml.drawing.palette`.
+
+It has a background, because a notebook can be light where the system is dark.
+"""
 
 Row = tuple[Any, ...]
 

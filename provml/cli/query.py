@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("sparql", metavar="'SELECT …'|FILE|-")
+@click.option("--inference", is_flag=True, help="Also see what follows by RDFS and OWL 2 RL.")
 @limit_options(f"{DEFAULT_TIMEOUT_SECONDS:g}")
 @output_options
 @home_option
@@ -35,6 +36,7 @@ def query(
     *,
     timeout: float | None,
     allow_service: bool,
+    inference: bool,
     fmt: str | None,
     output: Path | None,
     plot: bool,
@@ -62,14 +64,14 @@ def query(
     row_format = stream_format(fmt, output, plot)
     with open_store(home) as store:
         if output is not None and row_format is not None:
-            stream = store.stream(text, sync=False, timeout=limit, service=allow_service)
+            stream = store.stream(text, sync=False, timeout=limit, service=allow_service, inference=inference)
             if not isinstance(stream, bool):
                 write_stream(stream, row_format, output)
                 print_note(stream.note)
                 return
             answer: Answer | bool = stream
         else:
-            answer = store.query(text, sync=False, timeout=limit, service=allow_service)
+            answer = store.query(text, sync=False, timeout=limit, service=allow_service, inference=inference)
         if isinstance(answer, bool):
             note = healing(store, lambda: note_on_unknown_terms(text, store.backend))
         else:

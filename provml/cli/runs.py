@@ -74,10 +74,10 @@ def runs(
 ) -> None:
     """List the runs by hyperparameters and measures, latest first.
 
-    A run with several trainings has a row for each. Hyperparameters have their initial values, measures their latest:
-    test_ of the evaluation, val_ of the validation, train_ of the training. Values that all runs share are in one line
-    above the table. A condition compares columns with values: --where 'learning_rate > 0.01 and optimizer == "Adam"',
-    with and, or, not, parentheses, in (1, 2) and null for a missing value.
+    A run with several trainings has a row for each, a distributed training one. Hyperparameters have their initial
+    values, measures their latest: test_ of the evaluation, val_ of the validation, train_ of the training. Values that
+    all runs share are in one line above the table. A condition compares columns with values: --where 'learning_rate >
+    0.01 and optimizer == "Adam"', with and, or, not, parentheses, in (1, 2) and null for a missing value.
     """
     from provml.cli.run_table import format_runs
     from provml.store.healing import healing

@@ -14,9 +14,10 @@ import pyoxigraph as ox
 
 from provml.errors import ForkedStore, IndexDamaged
 from provml.rdf.namespaces import PREFIXES
-from provml.store import dialects, fork, query_process
+from provml.store import dialects, fork, query_process, query_view
 from provml.store.dialects import Dialect
 from provml.store.query_process import QueryLimits
+from provml.store.query_view import View
 
 QueryResult = ox.QuerySolutions | ox.QueryBoolean | Iterable[ox.Triple]
 
@@ -35,8 +36,11 @@ class Backend(Protocol):
     def dialect(self) -> Dialect:
         """What the engine can do, and how questions are rewritten for it."""
 
-    def query(self, sparql: str, limits: QueryLimits | None = None) -> QueryResult:
-        """Execute a query. Rows are computed while they are read, unless `limits` runs it in a process of its own."""
+    def query(self, sparql: str, limits: QueryLimits | None = None, view: View = "") -> QueryResult:
+        """Execute a query. Rows are computed while they are read, unless `limits` runs it in a process of its own.
+
+        `view` adds the ontologies, or everything that can be inferred, to the default graph.
+        """
 
     def load(
         self,
@@ -90,15 +94,21 @@ class OxigraphBackend:
             raise ValueError("This store is closed. Open a new one with provml.open_store(home).")
         return self._store
 
-    def query(self, sparql: str, limits: QueryLimits | None = None) -> QueryResult:
+    def query(self, sparql: str, limits: QueryLimits | None = None, view: View = "") -> QueryResult:
         """Execute a query here, or with limits in a process of its own: Oxigraph cannot stop a running query.
 
         Raises TimeoutError and MemoryError at a limit; SyntaxError, ValueError, RuntimeError and OSError for what the
         engine reports.
         """
+        graphs = self.view_graphs(view) if view else []
         if limits is not None:
-            return query_process.run_query(self.graph(), self.folder, sparql, PREFIXES, limits)
-        return self.graph().query(sparql, prefixes=PREFIXES)
+            request = query_process.QueryRequest(sparql, PREFIXES, graphs)
+            return query_process.run_query(self.graph(), self.folder, request, limits)
+        return self.graph().query(sparql, prefixes=PREFIXES, **query_process.dataset_options(graphs))
+
+    def view_graphs(self, view: View) -> list[str]:
+        """Return the named graphs that a view adds to the default graph."""
+        return query_view.default_graphs(self.graph(), view)
 
     def load(
         self,

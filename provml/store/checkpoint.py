@@ -108,7 +108,7 @@ class IndexCheckpoint(msgspec.Struct):
     somebody annotated. `new_links` is what was loaded and not yet used to derive links. Runs that have ended are in the
     table of sealed runs with the digest `sealed`, except for those in `unsealed`, which changed or were removed since.
     `statement_bytes` is the size of the file with the digests of their statements, and `unpackable` the number of them
-    that could not be moved into segments.
+    that could not be moved into segments. `inferred` is a digest of the state at which the inferred triples were made.
     """
 
     fingerprint: str = ""
@@ -122,6 +122,7 @@ class IndexCheckpoint(msgspec.Struct):
     unsealed: set[str] = set()
     statement_bytes: int = 0
     unpackable: int = 0
+    inferred: str = ""
 
 
 @cache

@@ -15,17 +15,19 @@ from provml.store.backend import Backend, damage_reason, is_damaged
 from provml.store.query_bindings import bind
 from provml.store.query_diagnosis import diagnose
 from provml.store.query_process import RESULT_FRACTION, QueryLimits
+from provml.store.query_view import view_of
 
 _ENGINE_ERRORS = (SyntaxError, RuntimeError, OSError, ValueError, MemoryError)  # TimeoutError is an OSError
 
 
 class QueryOptions(TypedDict, total=False):
-    """Options of a query: values of variables, seconds, bytes, and whether SERVICE is allowed."""
+    """Options of a query: values of variables, seconds, bytes, whether SERVICE is allowed, and inference."""
 
     bindings: Mapping[str, Any]
     timeout: float | None
     memory: int
     service: bool
+    inference: bool
 
 
 def execute(
@@ -47,9 +49,10 @@ def execute(
     if timeout:
         memory = options.get("memory", 0) or query_process.half_of_memory()
         limits = QueryLimits(timeout, memory, memory // RESULT_FRACTION if limit_result else 0)
+    view = view_of(sparql, inference=options.get("inference", False))
     engine = backend()
     try:
-        result = engine.query(sparql, limits)
+        result = engine.query(sparql, limits, view)
     except ProvmlError:  # a service has described it
         raise
     except _ENGINE_ERRORS as error:

@@ -12,7 +12,7 @@ import pyoxigraph as ox
 
 from provml.rdf.jsonld_writer import to_jsonld
 from provml.rdf.namespaces import PREFIXES
-from provml.store.index import PROVIDED_GRAPHS
+from provml.store.graph_names import PROVIDED_GRAPHS
 
 FORMATS = {
     "nt": ox.RdfFormat.N_TRIPLES,

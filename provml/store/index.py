@@ -28,22 +28,17 @@ from provml.journal import run_files, segments
 from provml.journal.annotations import Annotation
 from provml.journal.batch_buffer import SUFFIX as BUFFER_SUFFIX
 from provml.journal.shipping import STATE_FILE
-from provml.rdf.namespaces import INFERRED, ONTOLOGY
 from provml.store import checkpoint as checkpoints
-from provml.store import file_checksums, lock, sealed_runs, statements
+from provml.store import file_checksums, inference, lock, sealed_runs, statements
 from provml.store.annotations import AnnotationWriter, own_name
 from provml.store.backend import OxigraphBackend, damage_reason, is_corrupt, is_damaged, is_lock_error
 from provml.store.checkpoint import IndexCheckpoint, JournalCheckpoint, Problem, is_lengthened
+from provml.store.graph_names import INFERRED_GRAPH, ONTOLOGY_GRAPH
 from provml.store.imports import ImportedFiles
 from provml.store.journal_mapping import EVENTS_PER_CHUNK
 from provml.store.run_status import RunJournals, RunStatusWriter, journals_by_run, was_indexed_out_of_order
 from provml.store.sealed_runs import SealedEntry, SealedRun, SealedRuns, folder_state, make_entry, replace_folder
 from provml.store.statements import StatementFile
-
-ONTOLOGY_GRAPH = ox.NamedNode(ONTOLOGY)
-INFERRED_GRAPH = ox.NamedNode(INFERRED)
-PROVIDED_GRAPHS = frozenset({ONTOLOGY_GRAPH, INFERRED_GRAPH})
-"""Named graphs that provml writes; all others were loaded."""
 
 
 @dataclass(frozen=True)
@@ -549,6 +544,17 @@ class Index:
             elif digest != self._position[0]:
                 self._position = digest, time.time()
         return self._position
+
+    def infer(self) -> None:
+        """Bring the graph of inferred triples up to date, if it was made at another state."""
+        state = checkpoints.encode(structs.replace(self.checkpoint, inferred="", needs_compaction=False))
+        digest = hashlib.blake2b(state, digest_size=12).hexdigest()
+        if digest == self.checkpoint.inferred:
+            return
+        self.checkpoint.inferred = ""
+        inference.materialize(self.backend.graph(), INFERRED_GRAPH)
+        self.checkpoint.inferred = digest
+        self.save_checkpoint()
 
     # ---- checkpoint
 

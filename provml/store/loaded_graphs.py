@@ -15,8 +15,9 @@ import pyoxigraph as ox
 
 from provml.errors import GraphNotFound
 from provml.store import imports
+from provml.store.graph_names import PROVIDED_GRAPHS
 from provml.store.imports import Origin, RdfSource
-from provml.store.index import PROVIDED_GRAPHS, Index
+from provml.store.index import Index
 from provml.store.removal import recorded_quads
 
 GraphName = ox.NamedNode | ox.BlankNode | ox.DefaultGraph

@@ -44,8 +44,23 @@ class QueryLimits(NamedTuple):
     result_bytes: int = 0
 
 
+class QueryRequest(NamedTuple):
+    """A query, its prefixes, and the named graphs that are part of its default graph."""
+
+    sparql: str
+    prefixes: dict[str, str]
+    graphs: list[str]
+
+
+def dataset_options(graphs: list[str]) -> dict[str, Any]:
+    """Return the options of a query whose default graph has some named graphs as well."""
+    import pyoxigraph as ox
+
+    return {"default_graph": [ox.DefaultGraph(), *map(ox.NamedNode, graphs)]} if graphs else {}
+
+
 def run_query(
-    store: ox.Store, folder: Path | None, sparql: str, prefixes: dict[str, str], limits: QueryLimits
+    store: ox.Store, folder: Path | None, request: QueryRequest, limits: QueryLimits
 ) -> ox.QuerySolutions | ox.QueryBoolean | Any:
     """Execute a query on a copy of a store. `folder` is the index folder if the store is on the disk.
 
@@ -55,7 +70,7 @@ def run_query(
     temporary = Path(tempfile.mkdtemp(prefix="reader-", dir=folder))
     try:
         copy = _copy(store, temporary, on_disk=folder is not None)
-        return _run_in_child(temporary, copy, sparql, prefixes, limits)
+        return _run_in_child(temporary, copy, request, limits)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -84,11 +99,11 @@ def _copy(store: ox.Store, temporary: Path, *, on_disk: bool) -> Path:
     return temporary / "all.nq"
 
 
-def _run_in_child(temporary: Path, copy: Path, sparql: str, prefixes: dict[str, str], limits: QueryLimits) -> Any:
+def _run_in_child(temporary: Path, copy: Path, request: QueryRequest, limits: QueryLimits) -> Any:
     import pyoxigraph as ox
 
     result = temporary / "result"
-    (temporary / "request").write_bytes(pickle.dumps((str(copy), str(result), sparql, prefixes, tuple(limits))))
+    (temporary / "request").write_bytes(pickle.dumps((str(copy), str(result), tuple(request), tuple(limits))))
     process = subprocess.Popen(
         [sys.executable, "-P", __file__, str(temporary)],
         stdin=subprocess.PIPE,
@@ -124,7 +139,8 @@ def _run_in_child(temporary: Path, copy: Path, sparql: str, prefixes: dict[str, 
 def _child_main(folder: str) -> None:
     """Execute the request in a folder and write its result there."""
     threading.Thread(target=_exit_with_parent, args=(folder,), daemon=True).start()  # the engine releases the GIL
-    copy, result, sparql, prefixes, values = pickle.loads((Path(folder) / "request").read_bytes())
+    copy, result, request, values = pickle.loads((Path(folder) / "request").read_bytes())
+    sparql, prefixes, graphs = request
     limits = QueryLimits(*values)
     _set_resource_limits(limits)
     import pyoxigraph as ox
@@ -135,7 +151,7 @@ def _child_main(folder: str) -> None:
             store.bulk_load(path=copy, format=ox.RdfFormat.N_QUADS, lenient=True)
         else:
             store = ox.Store(copy)
-        answer = store.query(sparql, prefixes=prefixes)
+        answer = store.query(sparql, prefixes=prefixes, **dataset_options(graphs))
         if isinstance(answer, ox.QueryTriples):
             with LimitedFile(str(Path(result).with_suffix(TRIPLES_SUFFIX)), limits.result_bytes) as out:
                 answer.serialize(out, format=ox.RdfFormat.N_TRIPLES)

@@ -111,6 +111,8 @@ class Worker:
         if request.get("default_graphs") is not None or request.get("named_graphs") is not None:
             options["default_graph"] = list(map(ox.NamedNode, request["default_graphs"] or []))
             options["named_graphs"] = list(map(ox.NamedNode, request["named_graphs"] or []))
+        if request.get("view_graphs"):
+            options["default_graph"] = [ox.DefaultGraph(), *map(ox.NamedNode, request["view_graphs"])]
         result = self.store.query(request["text"], **options)
         kind = {ox.QuerySolutions: "solutions", ox.QueryBoolean: "boolean"}.get(type(result), "graph")
         media_type = request["media_types"][kind]

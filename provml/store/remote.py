@@ -39,9 +39,11 @@ from provml.store.artifacts import Artifact, ArtifactList, list_artifacts
 from provml.store.backend import QueryResult, Readable
 from provml.store.checkpoint import Problem
 from provml.store.dialects import EMBEDDED
-from provml.store.index import PROVIDED_GRAPHS, Index
+from provml.store.graph_names import PROVIDED_GRAPHS
+from provml.store.index import Index
 from provml.store.loaded_graphs import DEFAULT, LoadedGraph
 from provml.store.query_process import QueryLimits
+from provml.store.query_view import View
 from provml.store.run_info import RunInfo
 from provml.store.store import Store
 from provml.store.updates import GraphChange
@@ -84,9 +86,9 @@ class RemoteBackend:
         with self._lock:
             self._connection.download(path, file)
 
-    def query(self, sparql: str, limits: QueryLimits | None = None) -> QueryResult:
+    def query(self, sparql: str, limits: QueryLimits | None = None, view: View = "") -> QueryResult:
         """Have a query executed by the service. Errors that it reports are raised as provml has them."""
-        body = urlencode({"query": sparql}).encode()
+        body = urlencode({"query": sparql, **({"inference": "true"} if view == "inference" else {})}).encode()
         response = self.request("POST", "/sparql", body, Content_Type=FORM, Accept=ACCEPT)
         try:
             return parse_results(response.body, response.headers.get("Content-Type", ""))
@@ -326,6 +328,9 @@ class RemoteStore(Store):
     def position(self) -> str:
         """A short text that changes whenever the content of the service's index changes."""
         return self._remote.request("GET", "/api/v1/store/position").body.decode()
+
+    def infer(self) -> None:
+        """Do nothing: the service infers when it is asked."""
 
     # ---- sync: the service does it
 

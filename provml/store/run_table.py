@@ -1,6 +1,7 @@
 """The table of runs: a row for each training, with hyperparameters and measures as columns.
 
-A run with several trainings has several rows, a run without a training has one. Measures come from the training
+A run with several trainings has several rows, a run without a training has one. The ranks of a distributed training are
+one row, that of the first rank. Measures come from the training
 (`train_`), its validation (`val_`) and its evaluation (`test_`), which may be in another run: the latest value of each.
 They are separate columns, so that values of different data are never compared. A few queries read all runs at once.
 """
@@ -24,6 +25,8 @@ from provml.store.leakage import leaking_trainings, restrict
 from provml.store.run_filter import compile_filter, suggest_columns
 from provml.store.run_info import RunInfo
 
+RANK_SUFFIX = re.compile("(?:@|%40)[0-9]+$")
+"""The end of the name of a stage that another rank than the first recorded."""
 PREFIXES = {"evaluation": "test_", "validation": "val_", "training": "train_"}
 """The prefix of measures by the kind of stage. A name without a prefix means the first of these columns that exists."""
 ALIASES = {"id": "run", "duration": "seconds"}
@@ -259,7 +262,8 @@ class _Loader:
         settings = self._values(HYPERPARAMETERS, first=True)
         measures = self._measures()
         leaking = self._leaking()
-        has_several = any(len(stages.get("training", ())) > 1 for stages in self.by_run.values())
+        ranks = {run: _by_first_rank(stages.get("training", ()), settings) for run, stages in self.by_run.items()}
+        has_several = any(len(trainings) > 1 for trainings in ranks.values())
         run_columns = [*RUN_COLUMNS, *(["training"] if has_several else []), "leakage"]
         measure_names = _in_order(measures.values(), key=_measure_order)
         taken = {*run_columns, *ALIASES, *measure_names}
@@ -268,9 +272,12 @@ class _Loader:
         for info in self.infos:
             run = str(info.iri)
             base: Row = {name: value(info) for name, (_, value) in RUN_COLUMNS.items()}
-            trainings = sorted(self.by_run.get(run, {}).get("training", ()), key=self._start)
+            trainings = sorted(ranks.get(run, {}), key=self._start)
             for node in trainings or [run]:
-                row = base | {"leakage": node in leaking} if trainings else base | {"leakage": None}
+                copies = ranks.get(run, {}).get(node, [])
+                row = base | {"leakage": not leaking.isdisjoint(copies) if trainings else None}
+                if len(copies) > 1:
+                    row["ranks"] = len(copies)
                 if has_several and trainings:
                     row["training"] = unquote(node.removeprefix(f"{run}/"))
                 row |= {names[name]: value for name, value in settings.get(node, {}).items()}
@@ -370,6 +377,21 @@ def natural_key(iri: str) -> list[Any]:
 
 def _in_order(rows: Iterable[Mapping[str, Any]], key: Callable[[str], Any] = str) -> list[str]:
     return sorted({name for row in rows for name in row}, key=key)
+
+
+def _by_first_rank(trainings: Iterable[str], settings: Mapping[str, Row]) -> dict[str, list[str]]:
+    """Return trainings with their copies in other ranks of a distributed training: `training` with `training@1`.
+
+    A rank with hyperparameters of its own is no copy: such ranks are a sweep.
+    """
+    names = list(trainings)
+    nodes = set(names)
+    copies: dict[str, list[str]] = {}
+    for name in names:
+        first = RANK_SUFFIX.sub("", name)
+        is_copy = first in nodes and settings.get(first) == settings.get(name)
+        copies.setdefault(first if is_copy else name, []).append(name)
+    return copies
 
 
 def _measure_order(name: str) -> tuple[int, str]:

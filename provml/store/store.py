@@ -37,8 +37,9 @@ from provml.store.backend import Backend, damage_reason, is_damaged
 from provml.store.background_sync import BackgroundSync
 from provml.store.checkpoint import Problem
 from provml.store.execute import QueryOptions, execute
+from provml.store.graph_names import PROVIDED_GRAPHS
 from provml.store.healing import healing_stream, heals
-from provml.store.index import DEFAULT_LIMITS, PROVIDED_GRAPHS, Index, IndexLimits
+from provml.store.index import DEFAULT_LIMITS, Index, IndexLimits
 from provml.store.index_comparison import compare_with_journals, find_resized
 from provml.store.lineage_context import lineage_context
 from provml.store.loaded_graphs import LoadedGraph
@@ -376,7 +377,8 @@ class Store:
         The usual prefixes need no declaration. `bindings={"rate": 0.1}` gives the variable `?rate` or `$rate` a value,
         safely: as an RDF term wherever it is used. With `timeout`, in seconds, the query runs in a process of its own
         that is killed then, and that uses at most `memory` bytes (default: half of the machine's); without, it runs
-        here and cannot be stopped. SERVICE, which calls other machines, needs `service=True`. The `note` of an answer
+        here and cannot be stopped. SERVICE, which calls other machines, needs `service=True`. With
+        `inference`, the query also sees what follows from all graphs by RDFS and OWL 2 RL. The `note` of an answer
         names terms that the ontology does not define, and if there are no rows, terms that no triple has.
         """
         answer = self._answer(sparql, sync=sync, **options)
@@ -412,9 +414,16 @@ class Store:
         def backend() -> Backend:
             if sync:
                 self.sync()
+            if options.get("inference"):
+                self.infer()
             return self.backend
 
         return execute(backend, sparql, options, limit_result=limit_result)
+
+    def infer(self) -> None:
+        """Bring the graph of inferred triples up to date; `query(…, inference=True)` does it itself."""
+        with self._lock:
+            self._index.infer()
 
     @property
     def catalog(self) -> Catalog:

@@ -18,7 +18,8 @@ import pyoxigraph as ox
 from provml.errors import ProtectedGraph, ProvmlError, QueryError
 from provml.rdf.namespaces import PREFIXES
 from provml.store import loaded_graphs, update_text
-from provml.store.index import PROVIDED_GRAPHS, Index
+from provml.store.graph_names import PROVIDED_GRAPHS
+from provml.store.index import Index
 from provml.store.query_diagnosis import diagnose_update
 from provml.store.query_worker import write_changes
 

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import pyoxigraph as ox
 
+from provml.store.graph_names import PROVIDED_GRAPHS
 from provml.store.imports import ImportedFiles, parse_added
-from provml.store.index import PROVIDED_GRAPHS
 from provml.store.run_info import RunInfo
 from provml.validation import Report
 from provml.validation.datatypes import may_have_changed_datatypes, preserve

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
@@ -19,6 +19,8 @@ from provml.model.values import IRI
 from provml.rdf.namespaces import PREFIXES
 from provml.store import query_guard, update_text
 from provml.store.loaded_graphs import loaded_files
+from provml.store.query_view import default_graphs as view_graphs
+from provml.store.query_view import view_of
 from provml.store.updates import update_request
 from provml.web import negotiation
 from provml.web.answers import PoolResponse, etag, is_current, not_modified
@@ -52,6 +54,7 @@ class Operation(NamedTuple):
     default_graphs: list[str]
     named_graphs: list[str]
     fmt: str = ""
+    inference: bool = False
 
 
 async def sparql(request: Request) -> Response:
@@ -67,16 +70,23 @@ async def sparql(request: Request) -> Response:
     media_types = negotiation.query_media_types(request.headers.get("accept", ""), operation.fmt)
     service = service_of(request)
     position = await service.fresh(MAX_AGE)
-    tag = "-".join(media_types.values())
+    tag = "-".join([*media_types.values(), *(["inference"] if operation.inference else [])])
     if request.method != "POST" and is_current(request, etag(position, tag)):
         return not_modified(etag(position, tag))
-    pool_request = {
+    view = view_of(operation.text, inference=operation.inference)
+    if view == "inference":
+        async with service.write_lock:
+            await run_in_threadpool(service.store.infer)
+        service.snapshots.renew()
+    pool_request: dict[str, Any] = {
         "kind": "query",
         "text": operation.text,
         "base": base_url(request),
         "prefixes": PREFIXES,
         "media_types": media_types,
     }
+    if view and not operation.default_graphs and not operation.named_graphs:
+        pool_request["view_graphs"] = await run_in_threadpool(view_graphs, service.store.backend.graph(), view)
     if operation.default_graphs or operation.named_graphs:
         pool_request["default_graphs"] = operation.default_graphs
         pool_request["named_graphs"] = operation.named_graphs
@@ -130,7 +140,8 @@ def _query(fields: Mapping[str, Sequence[str]], texts: Sequence[str]) -> Operati
     if any(name in fields for name in ("using-graph-uri", "using-named-graph-uri")):
         raise Problem(400, "InvalidRequest", "using-graph-uri is for updates; a query takes default-graph-uri.")
     default, named = (_iris(fields.get(name, ())) for name in ("default-graph-uri", "named-graph-uri"))
-    return Operation("query", _only(texts, "query"), default, named, (fields.get("format") or [""])[-1])
+    inference = (fields.get("inference") or ["false"])[-1].lower() in ("true", "1", "yes", "")
+    return Operation("query", _only(texts, "query"), default, named, (fields.get("format") or [""])[-1], inference)
 
 
 def _update(fields: Mapping[str, Sequence[str]], texts: Sequence[str]) -> Operation:

@@ -50,3 +50,18 @@ def test_a_wrong_name_or_format_says_what_to_do(home: Path, tmp_path: Path, peop
     (tmp_path / "notes.txt").write_text("x")
     assert "Use one of .ttl" in error_of(home, "load", str(tmp_path / "notes.txt"))
     assert "--all" in error_of(home, "unload")
+
+
+def test_updates_change_loaded_graphs_and_refuse_recorded_runs(home: Path, people: Path):
+    output_of(home, "load", str(people))
+    insert = f'INSERT {{ GRAPH <{PEOPLE}> {{ ?x rdfs:label "ann" }} }} WHERE {{ ?x a prov:Person }}'
+    assert output_of(home, "update", insert) == "Added 1 triple, removed 0\n"
+    assert "Not done" in error_of(home, "update", "DELETE WHERE { ?run provlake:status ?status }")
+    assert "this is no update" in error_of(home, "update", "ASK { ?s ?p ?o }")
+
+
+def test_inference_is_an_option_of_query(home: Path, people: Path):
+    output_of(home, "load", str(people))
+    query = "SELECT ?x { ?x a prov:Agent FILTER(STRSTARTS(STR(?x), 'http://example.org/')) }"
+    assert json_of(home, "query", query) == []
+    assert json_of(home, "query", query, "--inference") == [{"x": "http://example.org/ann"}]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from example_runs import leaks
 
+import provml
 from provml.errors import ColumnNotFound, FilterError, WrongValue
 from provml.recording.run import Run
 from provml.store import Store
@@ -264,6 +265,27 @@ def test_each_training_of_a_run_has_a_row_with_its_own_validation_and_evaluation
         ("twice", 0.2, 0.2, 2.0, 0.7),
     ]
     assert [row["training"] for row in rows] == [None, None, "training", "training-2"]
+
+
+def test_ranks_of_a_distributed_training_are_one_row_unless_they_are_a_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for run, is_sweep in (("ddp", False), ("sweep", True)):
+        for rank in range(3):
+            monkeypatch.setenv("RANK", str(rank))
+            monkeypatch.setenv("WORLD_SIZE", "3")
+            monkeypatch.setenv("PROVML_RUN", run)
+            with (
+                provml.record("flowers", model="net", home=tmp_path / "home", capture_environment=False) as recorded,
+                recorded.training(learning_rate=0.1 + rank * is_sweep) as training,
+            ):
+                for epoch in training.epochs(2):
+                    epoch.measured(loss=float(rank + epoch.index))
+    with provml.open(tmp_path / "home") as store:
+        table = store.table()
+        rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [(row["training"], row["train_loss"]) for row in rows if row["run"] == "ddp"] == [("training", 2.0)]
+    assert {row["training"] for row in rows if row["run"] == "sweep"} == {"training", "training@1", "training@2"}
 
 
 def test_names_that_other_columns_have_get_a_prefix(tmp_path: Path):

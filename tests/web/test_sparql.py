@@ -305,6 +305,22 @@ def test_an_update_sees_the_graphs_that_the_request_names(client: TestClient):
     assert [row["o"]["value"] for row in rows] == ["2"]
 
 
+def test_an_update_that_would_remove_recorded_triples_is_refused(client: TestClient):
+    answer = client.post("/sparql", data={"update": "DELETE WHERE { ?run provlake:status ?status }"})
+    assert (answer.status_code, answer.json()["code"]) == (403, "ProtectedGraph")
+    assert "what a run recorded" in answer.json()["detail"]
+
+
+def test_a_query_can_be_asked_with_inference(client: TestClient):
+    data = "INSERT DATA { <http://example.org/ann> a prov:Person }"
+    assert client.post("/sparql", data={"update": data}).status_code == 204
+    ask = {"query": "ASK { <http://example.org/ann> a prov:Agent }"}
+    assert client.get("/sparql", params=ask).json()["boolean"] is False
+    assert client.get("/sparql", params=ask | {"inference": "true"}).json()["boolean"] is True
+    hierarchy = {"query": "ASK { <http://example.org/ann> a/rdfs:subClassOf* prov:Agent }"}
+    assert client.get("/sparql", params=hierarchy).json()["boolean"] is True
+
+
 # ---- the description of the service
 
 

@@ -15,6 +15,7 @@ from provml.store.backend import QueryResult, Readable
 from provml.store.dialects import Dialect
 from provml.store.endpoint.client import Endpoint
 from provml.store.query_process import QueryLimits
+from provml.store.query_view import View
 
 CHUNK_TRIPLES = 50_000
 """Triples that are sent in one request."""
@@ -38,8 +39,11 @@ class EndpointBackend:
         """True until it is closed."""
         return self.endpoint.is_open
 
-    def query(self, sparql: str, limits: QueryLimits | None = None) -> QueryResult:
+    def query(self, sparql: str, limits: QueryLimits | None = None, view: View = "") -> QueryResult:
         """Have a query executed; after the time limit, the answer is no longer waited for."""
+        if view == "inference":
+            advice = "Ask an endpoint that reasons itself, or the home."
+            raise ServiceError(self.endpoint.address.url, "provml infers nothing at a SPARQL endpoint", advice)
         result: QueryResult = self.endpoint.query(sparql, seconds=limits.timeout_seconds if limits is not None else 0.0)
         return result
 

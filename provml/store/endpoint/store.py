@@ -103,6 +103,9 @@ class EndpointStore(Store):
         text = "\n".join(sorted(f"{run.value} {events.value}" for run, events, _ in rows))
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
+    def infer(self) -> None:
+        """Do nothing: an endpoint infers nothing, or does it by itself."""
+
     # ---- sync: `provml sync --to` does it, where the journals are
 
     def sync(self, on_progress: Callable[[int], None] | None = None) -> int:

@@ -11,13 +11,18 @@ from starlette.datastructures import QueryParams
 from provml.drawing import lineage_svg
 from provml.drawing.graph import Edge, Graph, Node
 from provml.drawing.text import single_line
+from provml.errors import plural
+from provml.store.lineage_walk import rows_about
 from provml.web.viewer.links import with_query
 from provml.web.viewer.viewer import Page, Viewer
 
 MAX_LINES = 4
+MAX_STATIC_FLOWS = 20
+"""Workflows that the page of a static site shows."""
 PLANS = """SELECT DISTINCT ?plan ?label {
   ?run provlake:wasDerivedFromWorkflow ?plan . ?plan rdfs:label ?label
 } ORDER BY ?label"""
+PLAN_OF_RUN = "SELECT ?node ?plan { ?node provlake:wasDerivedFromWorkflow ?plan }"
 STEPS = """SELECT DISTINCT ?step ?label {
   { $plan provlake:hasDataTransformation ?step } UNION { $plan provml:hasLearningStage ?step }
   ?step rdfs:label ?label FILTER NOT EXISTS { ?step a provml:Adaptation }
@@ -82,6 +87,8 @@ def dataflow(viewer: Viewer, params: QueryParams) -> Page:
     listed = plans(viewer)
     if not listed:
         return Page("dataflow.html", "Dataflow", {"plans": [], "pictures": []})
+    if viewer.links.is_static:
+        return _all_dataflows(viewer, listed)
     plan = params.get("plan") or listed[0][0]
     if plan not in dict(listed):
         plan = listed[0][0]
@@ -102,6 +109,22 @@ def dataflow(viewer: Viewer, params: QueryParams) -> Page:
             (label, iri, *viewer.select(VALUES, attribute=iri)[0])
             for iri, label in (merged[chosen].attributes.items() if chosen in merged else ())
         ],
+    }
+    return Page("dataflow.html", "Dataflow", context)
+
+
+def _all_dataflows(viewer: Viewer, listed: list[tuple[str, str]]) -> Page:
+    """Return one page with the dataflows of all workflows, and with the attributes of all datasets."""
+    shown = {str(plan) for _, plan in rows_about(viewer.store, PLAN_OF_RUN, [info.iri for info in viewer.runs()])}
+    listed = [(plan, label) for plan, label in listed if plan in shown][:MAX_STATIC_FLOWS]
+    flows = [(label, load(viewer, plan)) for plan, label in listed]
+    sets = [each for _, flow in flows for each in flow.sets.values()]
+    context = {
+        "plans": listed,
+        "plan_label": flows[0][0] if len(flows) == 1 else plural(len(flows), "workflow"),
+        "pictures": [(label if len(flows) > 1 else "", draw(flow, lambda name: "")) for label, flow in flows],
+        "sets": [(each, "") for each in sets],
+        "chosen": None,
     }
     return Page("dataflow.html", "Dataflow", context)
 

@@ -61,7 +61,7 @@ class FileLinks(Links):
     """Addresses of the files of a static site: all in one folder, relative. An empty address means no link."""
 
     is_static = True
-    PAGES = ("", "models", "data", "validation", "questions")
+    PAGES = ("", "models", "data", "dataflow", "validation", "questions")
 
     def __init__(
         self, run_ids: Iterable[str], pages: tuple[str, ...] = PAGES, tabs: tuple[str, ...] = RUN_TABS

@@ -10,7 +10,15 @@ from starlette.datastructures import QueryParams
 
 from provml.errors import FileFormatError
 from provml.store import RunInfo, Store
-from provml.web.viewer import compare_page, questions_page, run_page, runs_page, things_page, validation_page
+from provml.web.viewer import (
+    compare_page,
+    dataflow_page,
+    questions_page,
+    run_page,
+    runs_page,
+    things_page,
+    validation_page,
+)
 from provml.web.viewer.links import RUN_TABS, FileLinks
 from provml.web.viewer.render import STATIC_FILES, render, static_file
 from provml.web.viewer.viewer import Page, Viewer
@@ -87,6 +95,7 @@ def _pages(viewer: SiteViewer, links: FileLinks) -> Iterator[tuple[str, str, Cal
         "": runs_page.runs,
         "models": things_page.models,
         "data": things_page.data,
+        "dataflow": dataflow_page.dataflow,
         "validation": validation_page.validation,
         "questions": questions_page.questions,
     }

@@ -18,8 +18,9 @@ from playwright.sync_api import Browser, expect
 
 import provml
 from provml.demo import settings as demo
+from provml.web.viewer.site import write_site
 from web.serving import Server, running
-from web.viewer.browsing import PHONE, SHIFTS, TOKENS, Visit, check_pages, check_without_scripts
+from web.viewer.browsing import PHONE, SHIFTS, TOKENS, Visit, axe_violations, check_pages, check_without_scripts
 from web.viewer.homes import record_flowers, record_hostile
 
 pytestmark = pytest.mark.xdist_group("viewer")  # one browser and one service per home
@@ -271,6 +272,42 @@ def test_the_pages_of_the_demo_are_light_and_show_its_filters_and_scores(browser
         assert "gray" in texts["/data"] or "contrast" in texts["/data"]
         assert "accuracy" in texts["/models"]
         assert not visit.problems
+
+
+def test_a_static_site_is_read_from_files(browser: Browser, flowers_home: Path, tmp_path: Path):
+    home = tmp_path / "home"
+    shutil.copytree(flowers_home / "runs", home / "runs")
+    with provml.open(home) as store:
+        write_site(store, tmp_path / "site", validate=False)
+    with contextlib.closing(browser.new_context(viewport=PHONE)) as context:
+        page = context.new_page()
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: problems.append(request.url) if request.url[:5] == "http:" else None)
+        page.goto((tmp_path / "site" / "index.html").as_uri())
+        page.click("text=tuesday")
+        page.wait_for_selector(".u-over")
+        page.click("text=Dataflow")
+        assert page.locator(".picture .role-input").count() > 0
+        page.click("text=Runs")
+        page.click("text=Compare all")
+        page.wait_for_selector(".u-over")
+        assert not problems
+
+
+def test_answers_can_be_read_in_a_light_notebook_of_a_dark_system(browser: Browser, flowers_home: Path, tmp_path: Path):
+    home = tmp_path / "home"
+    shutil.copytree(flowers_home / "runs", home / "runs")
+    with provml.open(home) as store:
+        answer = store.ask("q3", model="net", run="tuesday")
+        parts = [answer, store, store.runs()[0], store.lineage("tuesday")]
+        html = "".join(getattr(part, "_repr_html_", getattr(part, "_repr_svg_", None))() for part in parts)
+    for scheme in ("light", "dark"):
+        with contextlib.closing(browser.new_context(color_scheme=scheme)) as context:
+            page = context.new_page()
+            page.set_content(f"<!doctype html><html lang=en><title>notebook</title><main>{html}</main>")
+            assert page.locator("table.provml-table").count() == 3
+            assert not axe_violations(page, "color-contrast")
 
 
 def test_the_command_ui_prints_a_link_that_works_once(browser: Browser, flowers_home: Path, tmp_path: Path):

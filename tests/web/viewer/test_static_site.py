@@ -63,6 +63,7 @@ def test_the_site_of_a_home_has_all_pages_and_no_broken_link(home: Path, tmp_pat
     assert check_links(site) > 100
     names = {path.name for path in site.iterdir()}
     assert {"index.html", "models.html", "data.html", "validation.html", "compare.html", "questions.html"} <= names
+    assert "learning_rate" in (site / "dataflow.html").read_text(encoding="utf-8")
     assert {"run-monday.html", "run-tuesday-epochs.html", "run-tuesday-validation.html"} <= names
     text = (site / "run-tuesday-validation.html").read_text(encoding="utf-8")
     assert "The graph" in text  # a site has no server that could check later
