@@ -3,9 +3,9 @@
     python tests/bench/lake.py [--scale 0.1 1] [--repeat 9] [--spark 1 2 4] [--keep FOLDER]
 
 The data is that of `index.py`. Building runs in a process of its own for the index and for the lake, which reports its
-CPU time (all threads). Questions are asked of both in one process, by turns; the first call of each is not counted. `ask`
-is what users call; `engine` is the query alone, its rows read into Python. `all` asks about all workflows. Sizes are
-compared with the N-Triples of the same journals. Nothing is asserted.
+CPU time (all threads). Questions are asked of both in one process, by turns; the first call of each is not counted.
+`ask` is what users call; `engine` is the query alone, its rows read into Python. `all` asks about all workflows. Sizes
+are compared with the N-Triples of the same journals. Nothing is asserted.
 
 `--spark` starts a standalone cluster on this machine, with one core per executor: more executors than cores share them,
 so the figures say what distribution costs, not what a cluster gains. `10 times` has ten copies of the measures of
