@@ -31,6 +31,7 @@ SYSTEM = {  # other processes, signals, sockets, time limits
     "clients", "crash", "demo", "endpoint", "endpoint_sync", "freshness", "header_timeout", "journals", "live", "log",
     "maintenance", "mapping_process",
     "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store", "replay",
+    "rocrate_export",
     "security", "segments", "serve", "server", "shared_folder", "shipping", "sparql", "status", "store", "terminal",
     "traps",
 }  # fmt: skip

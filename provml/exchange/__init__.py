@@ -18,6 +18,10 @@ run_journals    imported runs as journals of a home
 run_transfer    runs that travel between homes as they are
 bundles, homes  sources of such runs: zip files, other homes
 growing_journal the journal of a run that another program records piece by piece
+run_summary     what the exporters below need of a run, from the graph
+card_export, mlflow_export, tables_export, ml_vocabularies_export, openlineage_export   exporters
+cyclonedx_export, spdx_export, croissant_export, rocrate_export   exporters of bills of materials, data and crates
+annex_iv_export drafts of technical documentation
 mlflow, openlineage, provlake   translations that serve both a protocol and files
 
 Importers: mlflow_store, wandb, tensorboard, sacred, dvclive, codecarbon, flowcept, message_logs (ProvLake and

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from provml.exchange.user_agent import software_of
 from provml.journal import events
 from provml.recording.artifacts import media_type_of
 from provml.recording.encoding import encode_measures, encode_parameters
@@ -20,6 +21,8 @@ from provml.recording.redaction import redact_text, redact_url
 Fields = dict[str, Any]
 WRITER = "mlflow"
 TRAINING, VALIDATION = "training", "validation"
+PARAMETER_TAGS = ("mlflow.source.git.branch", "mlflow.note.content")
+"""Tags of MLflow itself that become parameters as those of users do; others say what the run is."""
 ENDED = ("FINISHED", "FAILED", "KILLED")
 EPOCH_LOGGERS = ("keras", "tensorflow", "pytorch")
 """Values of the tag `mlflow.autologging` with which a step is an epoch."""
@@ -319,21 +322,16 @@ class _RunEvents:
 
     def _environment(self) -> Iterator[events.Event]:
         tags = self.run.first_tags
-        names = {
-            "script": "mlflow.source.name",
-            "git_commit": "mlflow.source.git.commit",
-            "git_branch": "mlflow.source.git.branch",
-            "git_repository": "mlflow.source.git.repoURL",
-            "description": "mlflow.note.content",
-        }
+        names = {"git_commit": "mlflow.source.git.commit", "git_repository": "mlflow.source.git.repoURL"}
         process = {name: redact_url(tags[tag]) for name, tag in names.items() if tags.get(tag)}
-        if self.run.agent:
-            process["client"] = self.run.agent
-        if process:
-            yield events.Environment(process=process)
+        software = software_of(self.run.agent)
+        if process or software:
+            yield events.Environment(process=process, software=software)
 
     def _implementation(self) -> Iterator[events.Event]:
-        tags = dict(self.run.tag_history)
+        tags, script = dict(self.run.tag_history), self.run.first_tags.get("mlflow.source.name", "")
+        if script:
+            yield events.Implementation(TRAINING, redact_url(script))
         if tags.get("estimator_class"):
             name, algorithm = tags["estimator_class"], tags.get("estimator_name", "")
             yield events.Implementation(TRAINING, name, algorithm, name.partition(".")[0])
@@ -343,7 +341,8 @@ class _RunEvents:
             encoded = encode_parameters({key: infer_value(value)})[0]
             if encoded:
                 yield events.Parameter(TRAINING, encoded)
-        for key, value in self.run.tag_history:
+        own = [(key, self.run.first_tags[key]) for key in PARAMETER_TAGS if self.run.first_tags.get(key)]
+        for key, value in [*own, *self.run.tag_history]:
             yield events.Parameter(TRAINING, encode_parameters({f"tag.{key}": redact_text(value)})[0])
 
     def _datasets(self) -> Iterator[events.Event]:

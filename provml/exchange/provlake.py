@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from provml import workflow as flow
+from provml.exchange.user_agent import software_of
 from provml.journal import events
 from provml.journal.events import LEARNING_KINDS
 from provml.recording.encoding import encode_measures, encode_parameters
@@ -233,9 +234,11 @@ class _RunEvents:
         header = events.Header(events.VERSION, run.id, WRITER, run.workflow, started, run.workflow)
         header.host, header.study = run.client, run.context
         yield header
-        process = {"client": run.agent, **_encode(run.details), **_encode(run.values)}
-        if any(process.values()):
-            yield events.Environment(process={name: value for name, value in process.items() if value != ""})
+        texts = {**_encode(run.details), **_encode(run.values)}
+        comment = "\n".join(f"{name}: {value}" for name, value in texts.items() if value != "")
+        software = software_of(run.agent)
+        if comment or software:
+            yield events.Environment(process={"comment": comment} if comment else {}, software=software)
         if run.prospective is not None:
             yield events.Workflow(to_workflow(run.workflow, run.prospective))
         is_over = run.is_over(is_silent=is_silent)

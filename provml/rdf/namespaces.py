@@ -20,6 +20,17 @@ PROV = "http://www.w3.org/ns/prov#"
 MLS = "http://www.w3.org/ns/mls#"
 PROVLAKE = "https://w3id.org/provlake#"
 PROVML = "https://w3id.org/provml#"
+SCHEMA = "https://schema.org/"
+FAIR4ML = "https://w3id.org/fair4ml#"
+OPENLINEAGE = "https://openlineage.io/spec/"
+SPDX = "https://spdx.org/rdf/3.0.1/"
+CROISSANT = "http://mlcommons.org/croissant/"
+RAI = f"{CROISSANT}RAI/"
+RO_CRATE = "https://w3id.org/ro/crate/"
+RO_TERMS = "https://w3id.org/ro/terms/"
+RUN_CRATE = "https://w3id.org/ro/wfrun/"
+WORKFLOW_HUB = "https://w3id.org/workflowhub/"
+BIOSCHEMAS = "https://bioschemas.org/profiles/"
 
 ONTOLOGY = "https://w3id.org/provml"
 """IRI of the PROV-ML ontology, and of the named graph that holds the ontologies in a store."""
@@ -56,7 +67,7 @@ OTHER_PREFIXES = {
     "dcat": "http://www.w3.org/ns/dcat#",
     "foaf": FOAF,
     "geo": "http://www.w3.org/2003/01/geo/wgs84_pos#",
-    "schema": "https://schema.org/",
+    "schema": SCHEMA,
     "sh": SH,
     "time": "http://www.w3.org/2006/time#",
     "vann": VANN,

@@ -18,6 +18,8 @@ from provml.errors import MAX_SUGGESTIONS, FileFormatError, MissingDependency
 Target = Literal["file", "folder", "store"]
 """What an export writes: a file, a new folder, or runs into the store of another tool."""
 RDF_WRITER = "provml.store.export"
+DESCRIPTION = "text that describes the model or the data"
+LICENSE = "licence of the model or the data, such as mit or cc-by-4.0"
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,81 @@ ALL = (
     _prov("prov-json", "PROV-JSON", ".prov.json", ".provjson"),
     _prov("prov-xml", "PROV-XML", ".prov.xml", ".provx"),
     _prov("prov-jsonld", "PROV-JSONLD", ".prov.jsonld"),
-)
+    ExportFormat(
+        "model-card", "model card of Hugging Face", (), "provml.exchange.card_export", "section",
+        options={"license": LICENSE, "description": DESCRIPTION},
+    ),
+    ExportFormat(
+        "dataset-card", "dataset card of Hugging Face", (), "provml.exchange.card_export", "section",
+        options={"license": LICENSE, "description": DESCRIPTION,
+                 "dataset": "name or SHA-256 of the data, by default the training data"},
+    ),
+    ExportFormat(
+        "mlflow", "runs in a store of MLflow", (), "provml.exchange.mlflow_export", "run", ("mlflow",), "mlflow",
+        target="store", many=True, options={"files": "yes or no: copy stored contents (default: yes)"},
+    ),
+    ExportFormat(
+        "csv", "tables as CSV files", (), "provml.exchange.tables_export", "row", target="folder", many=True,
+        options={"escape_formulas": "yes or no: an apostrophe before texts that look like formulas (default: no)",
+                 "bom": "yes or no: a byte order mark, by which Excel recognises UTF-8 (default: no)"},
+    ),
+    ExportFormat(
+        "parquet", "tables as Parquet files", (), "provml.exchange.tables_export", "row", ("pyarrow",), "tables",
+        target="folder", many=True,
+    ),
+    ExportFormat(
+        "xlsx", "tables as an Excel workbook", (".xlsx",), "provml.exchange.tables_export", "row", ("openpyxl",),
+        "tables", many=True, binary=True,
+    ),
+    ExportFormat(
+        "ml-schema", "ML Schema as Turtle", (".mls.ttl",), "provml.exchange.ml_vocabularies_export", many=True,
+    ),
+    ExportFormat(
+        "fair4ml", "FAIR4ML as Turtle", (".fair4ml.ttl",), "provml.exchange.ml_vocabularies_export", many=True,
+        options={"license": LICENSE},
+    ),
+    ExportFormat(
+        "openlineage", "events of OpenLineage", (".jsonl",), "provml.exchange.openlineage_export", "event", many=True,
+        options={"namespace": "namespace of jobs and data (default: provml)"},
+    ),
+    ExportFormat(
+        "cyclonedx", "ML-BOM of CycloneDX 1.6", (".cdx.json",), "provml.exchange.cyclonedx_export", "component",
+        options={"license": LICENSE},
+    ),
+    ExportFormat(
+        "spdx", "SPDX 3.0.1 with the AI profile", (".spdx3.json", ".spdx.json"), "provml.exchange.spdx_export",
+        "element", options={"license": LICENSE},
+    ),
+    ExportFormat(
+        "ro-crate", "run crate of RO-Crate", (), "provml.exchange.rocrate_export", "item", target="folder",
+        options={"license": LICENSE, "description": DESCRIPTION,
+                 "profile": "process, workflow or provenance (default: provenance)",
+                 "files": "yes or no: copy data and model files (default: no)"},
+    ),
+    ExportFormat(
+        "annex-iv", "technical documentation, EU AI Act", (".annex-iv.md",), "provml.exchange.annex_iv_export",
+        "statement",
+    ),
+    ExportFormat(
+        "annex-iv-html", "the same as an HTML page", (".annex-iv.html",), "provml.exchange.annex_iv_export",
+        "statement",
+    ),
+    ExportFormat(
+        "annex-iv-docx", "the same for Word", (".docx",), "provml.exchange.annex_iv_export", "statement", ("docx",),
+        "docx", binary=True,
+    ),
+    ExportFormat(
+        "croissant", "data in Croissant with provenance", (".croissant.json",), "provml.exchange.croissant_export",
+        "file", options={"license": LICENSE, "name": "name of the dataset", "url": "URL of the dataset",
+                         "citation": "how to cite the dataset", "description": DESCRIPTION},
+    ),
+)  # fmt: skip
 EXPORT_FORMATS: dict[str, ExportFormat] = {fmt.name: fmt for fmt in ALL}
-ALIASES = {"prov-n": "provn", "provjson": "prov-json", "provxml": "prov-xml", "turtle": "ttl", "ntriples": "nt"}
+ALIASES = {
+    "prov-n": "provn", "provjson": "prov-json", "provxml": "prov-xml", "turtle": "ttl", "ntriples": "nt",
+    "modelcard": "model-card", "datasetcard": "dataset-card", "excel": "xlsx", "mls": "ml-schema",
+    "cdx": "cyclonedx", "ml-bom": "cyclonedx", "mlbom": "cyclonedx", "spdx3": "spdx", "rocrate": "ro-crate",
+}  # fmt: skip
 """Other names of formats."""
 DEFAULT = "ttl"
 

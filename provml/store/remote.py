@@ -12,8 +12,7 @@ import re
 import tempfile
 import threading
 import time
-import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +24,6 @@ import pyoxigraph as ox
 
 from provml import rdf
 from provml.answers.parse_results import ACCEPT, parse_results
-from provml.answers.stream import RowStream
 from provml.catalog import Catalog, Parameter, Query, user_folders
 from provml.errors import ArtifactNotFound, GraphNotFound, ProvmlError, QueryError, QueryTimeout, ServiceError
 from provml.journal import process, wire
@@ -37,20 +35,17 @@ from provml.paths import service_url
 from provml.remote.connection import Connection, Response, parse_address
 from provml.store.artifacts import Artifact, ArtifactList, list_artifacts
 from provml.store.backend import QueryResult, Readable
-from provml.store.checkpoint import Problem
 from provml.store.dialects import EMBEDDED
+from provml.store.elsewhere import StoreElsewhere
 from provml.store.graph_names import PROVIDED_GRAPHS
-from provml.store.index import Index
 from provml.store.loaded_graphs import DEFAULT, LoadedGraph
 from provml.store.query_process import QueryLimits
 from provml.store.query_view import View
 from provml.store.run_info import RunInfo
-from provml.store.store import Store
 from provml.store.updates import GraphChange
 
 if TYPE_CHECKING:
     from provml.model.thing import Thing
-    from provml.store.background_sync import BackgroundSync
     from provml.validation import Report
     from provml.validation.engine import EngineName
     from provml.validation.report import ProgressCallback
@@ -269,33 +264,26 @@ class RemoteArtifact(Artifact):
         return self.files
 
 
-class RemoteStore(Store):
+class RemoteStore(StoreElsewhere):
     """The runs of a service. Methods are those of a `Store`; what the service alone can do raises ServiceError."""
 
     def __init__(self, url: str, *, token: str | None = None) -> None:
         address = parse_address(service_url(url) or url, token)
-        self.url = address.url
-        self.home = Path(address.url)  # a name for messages; nothing is read from it
+        super().__init__(address.url, address.url)
         self._remote = RemoteBackend(Connection(address, read_seconds=QUERY_SECONDS))
-        self._lock = threading.RLock()
-        self._index = cast(Index, None)  # the service has it
-        self._catalog: Catalog | None = None
-        self._streams: weakref.WeakSet[RowStream] = weakref.WeakSet()
-        self.opens_files = True
         self._contents: tempfile.TemporaryDirectory[str] | None = None
         self._remote.request("GET", "/healthz")
 
     def __repr__(self) -> str:
         return f"<RemoteStore {self.url!r}{'' if self._remote.is_open else ' closed'}>"
 
-    def _repr_html_(self) -> str:
-        if not self._remote.is_open:
-            return f"<p>{self!r}</p>"
-        from provml.store.run_info import runs_html
-        from provml.store.store import MAX_HTML_RUNS
+    @property
+    def is_open(self) -> bool:
+        """True until the connection is closed."""
+        return self._remote.is_open
 
-        runs = self.runs()
-        return runs_html(runs[:MAX_HTML_RUNS], max(len(runs) - MAX_HTML_RUNS, 0))
+    def _not_here(self, method: str) -> ServiceError:
+        return _not_here(self.url, method)
 
     def close(self) -> None:
         """Close the connection."""
@@ -310,45 +298,9 @@ class RemoteStore(Store):
         return self._remote
 
     @property
-    def is_private(self) -> bool:
-        """False: the service has the index."""
-        return False
-
-    @property
-    def is_outdated(self) -> bool:
-        """False: a service sees to its own index."""
-        return False
-
-    @property
-    def index_folder(self) -> None:
-        """None: the index is on another machine."""
-        return None
-
-    @property
     def position(self) -> str:
         """A short text that changes whenever the content of the service's index changes."""
         return self._remote.request("GET", "/api/v1/store/position").body.decode()
-
-    def infer(self) -> None:
-        """Do nothing: the service infers when it is asked."""
-
-    # ---- sync: the service does it
-
-    def sync(self, on_progress: Callable[[int], None] | None = None) -> int:
-        """Do nothing: the service indexes what is new before it answers."""
-        return 0
-
-    def _check_open(self) -> None:
-        if not self._remote.is_open:
-            raise ValueError("This store is closed. Open a new one with provml.open(url).")
-
-    def sync_in_background(self, every: float = 10.0) -> BackgroundSync:
-        """Raise an error: the service does it."""
-        raise _not_here(self.url, "sync_in_background")
-
-    def snapshot(self) -> None:
-        """Raise an error: the index is on another machine."""
-        raise _not_here(self.url, "snapshot")
 
     def add(self, things: Thing | Iterable[Thing], *, follow: bool = True) -> None:
         """Add things, with the things that they refer to unless `follow` is False."""
@@ -434,10 +386,6 @@ class RemoteStore(Store):
         """List the runs, the latest first; with `limit` at most that number."""
         runs = msgspec.json.decode(self._remote.request("GET", "/api/v1/store/runs").body, type=list[RunInfo])
         return runs[:limit]
-
-    def _finder(self) -> tuple[dict[str, str], Callable[[str], RunInfo]]:
-        runs = {info.id: info for info in self.runs()}
-        return {run: info.name for run, info in runs.items()}, runs.__getitem__
 
     def fetch_journals(self, run_id: str | HasId, folder: Path) -> Path:
         """Copy the journals and annotations of a run to a folder, and return the folder of the run in it."""
@@ -525,36 +473,11 @@ class RemoteStore(Store):
         counts = msgspec.json.decode(fields_of["counts"], type=list[tuple[str, str, int]])
         return Report(results, scope, {(shape, component): count for shape, component, count in counts})
 
-    # ---- maintenance: only where the home is
-
-    @property
-    def problems(self) -> list[Problem]:
-        """Empty: the service reports what it cannot index."""
-        return []
-
-    def verify(self) -> list[Problem]:
-        """Raise an error: journals are checked where they are."""
-        raise _not_here(self.url, "verify")
-
-    def rebuild(self, on_progress: Callable[[int], None] | None = None) -> int:
-        """Raise an error: the index is rebuilt where it is."""
-        raise _not_here(self.url, "rebuild")
+    # ---- maintenance
 
     def remove_all(self, run_ids: Iterable[str]) -> list[RunInfo]:
         """Raise an error: runs are removed where they are, by the command line only."""
-        raise _not_here(self.url, "remove")
-
-    def pack(self, limit: int | None = None) -> list[str]:
-        """Raise an error: a service packs its own home."""
-        raise _not_here(self.url, "pack")
-
-    def unpack(self, run_ids: Iterable[str | HasId] | None = None) -> list[str]:
-        """Raise an error: a service unpacks its own home."""
-        raise _not_here(self.url, "unpack")
-
-    def backup(self, folder: Any) -> None:
-        """Raise an error: a home is copied where it is."""
-        raise _not_here(self.url, "backup")
+        raise self._not_here("remove")
 
 
 def _not_here(url: str, method: str) -> ServiceError:

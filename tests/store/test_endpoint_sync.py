@@ -446,7 +446,7 @@ def test_errors_say_what_to_do(server: servers.Server, tmp_path: Path):
     with provml.open(f"sparql+{server.url}") as store:
         with pytest.raises(QueryError, match="reported this"):
             store.endpoint.query("SELECT ?x { ?x")
-        for name in ("verify", "rebuild", "snapshot", "sync_in_background"):
+        for name in ("verify", "rebuild", "snapshot", "sync_in_background", "pack", "unpack"):
             with pytest.raises(ServiceError, match="where the journals are"):
                 getattr(store, name)()
         store.load(ontologies() / "provml-dl.ttl")

@@ -8,43 +8,37 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-import threading
-import weakref
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyoxigraph as ox
 
 from provml import rdf
-from provml.answers.stream import RowStream
-from provml.catalog import Catalog
-from provml.errors import GraphNotFound, ProtectedGraph, RunNotFound
+from provml.errors import GraphNotFound, ProtectedGraph, RunNotFound, ServiceError
 from provml.journal.annotations import Annotation, Kind
 from provml.journal.run_files import HasId
 from provml.mapping import iris
 from provml.model.values import IRI
-from provml.store.checkpoint import Problem
+from provml.store.elsewhere import StoreElsewhere
 from provml.store.endpoint import run_nodes
 from provml.store.endpoint.address import parse_endpoint
 from provml.store.endpoint.backend import EndpointBackend, name_blank_nodes, not_here
 from provml.store.endpoint.client import Endpoint, Limits
 from provml.store.endpoint.progress import Names
 from provml.store.endpoint.remote_quads import RemoteQuads
-from provml.store.index import Index
 from provml.store.lineage_context import lineage_context
 from provml.store.loaded_graphs import DEFAULT, LoadedGraph
 from provml.store.run_info import RunInfo, runs_html
-from provml.store.store import MAX_HTML_RUNS, Store
+from provml.store.store import MAX_HTML_RUNS
 from provml.store.updates import GraphChange
 
 if TYPE_CHECKING:
     from provml.model.thing import Thing
-    from provml.store.background_sync import BackgroundSync
 
 
-class EndpointStore(Store):
+class EndpointStore(StoreElsewhere):
     """The runs of a SPARQL endpoint. What needs journals raises ServiceError."""
 
     def __init__(
@@ -57,19 +51,21 @@ class EndpointStore(Store):
         limits: Limits = Limits(),  # noqa: B008  # immutable
     ) -> None:
         address = parse_endpoint(url, token=token, user=user, password=password)
-        self.url = address.text
-        self.home = Path(address.url)  # a name for messages; nothing is read from it
+        super().__init__(address.text, address.url)
         self.endpoint = Endpoint(address, limits)
         self._backend = EndpointBackend(self.endpoint)
-        self._lock = threading.RLock()
-        self._index = cast(Index, None)
-        self._catalog: Catalog | None = None
-        self._streams: weakref.WeakSet[RowStream] = weakref.WeakSet()
-        self.opens_files = True
 
     def __repr__(self) -> str:
         engine = self.endpoint.dialect.name
         return f"<EndpointStore {self.url!r} {engine}{'' if self._backend.is_open else ' closed'}>"
+
+    @property
+    def is_open(self) -> bool:
+        """True until the connection is closed."""
+        return self._backend.is_open
+
+    def _not_here(self, method: str) -> ServiceError:
+        return not_here(self.endpoint, method)
 
     def _repr_html_(self) -> str:
         if not self._backend.is_open:
@@ -87,43 +83,11 @@ class EndpointStore(Store):
         return self._backend
 
     @property
-    def is_private(self) -> bool:
-        """False: there is no index here."""
-        return False
-
-    @property
-    def index_folder(self) -> None:
-        """None: there is no index here."""
-        return None
-
-    @property
     def position(self) -> str:
         """A short text that changes whenever `provml sync` has sent something."""
         rows = self.endpoint.query(run_nodes.COUNTS, graph=Names(self.endpoint.data_graph).progress)
         text = "\n".join(sorted(f"{run.value} {events.value}" for run, events, _ in rows))
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-    def infer(self) -> None:
-        """Do nothing: an endpoint infers nothing, or does it by itself."""
-
-    # ---- sync: `provml sync --to` does it, where the journals are
-
-    def sync(self, on_progress: Callable[[int], None] | None = None) -> int:
-        """Do nothing: the endpoint has what homes have sent."""
-        self._check_open()
-        return 0
-
-    def _check_open(self) -> None:
-        if not self._backend.is_open:
-            raise ValueError("This store is closed. Open a new one with provml.open(url).")
-
-    def sync_in_background(self, every: float = 10.0) -> BackgroundSync:
-        """Raise an error: journals are sent from their homes."""
-        raise not_here(self.endpoint, "sync_in_background")
-
-    def snapshot(self) -> None:
-        """Raise an error: there is no index here."""
-        raise not_here(self.endpoint, "snapshot")
 
     # ---- loading
 
@@ -186,7 +150,7 @@ class EndpointStore(Store):
 
     def replace_loaded(self, graphs: Iterable[str | None] | None, content: Path | None) -> None:
         """Raise an error: use SPARQL Update, or the Graph Store Protocol."""
-        raise not_here(self.endpoint, "replace_loaded")
+        raise self._not_here("replace_loaded")
 
     # ---- runs
 
@@ -223,7 +187,7 @@ class EndpointStore(Store):
     def _annotate(
         self, run_id: str | HasId, kind: Kind, texts: Iterable[str], *, by: str, removed: bool = False
     ) -> RunInfo:
-        raise not_here(self.endpoint, {"tag": "tag", "note": "note", "name": "rename"}[kind])
+        raise self._not_here({"tag": "tag", "note": "note", "name": "rename"}[kind])
 
     def remove_all(self, run_ids: Iterable[str]) -> list[RunInfo]:
         """Remove runs from the endpoint. A home that still has a run sends it again with its next sync."""
@@ -235,25 +199,6 @@ class EndpointStore(Store):
         for info in infos:
             remove_run(self.endpoint, info.iri)
         return infos
-
-    # ---- maintenance: only where the home is
-
-    @property
-    def problems(self) -> list[Problem]:
-        """Empty: `provml sync` reports what it cannot read."""
-        return []
-
-    def verify(self) -> list[Problem]:
-        """Raise an error: journals are checked where they are."""
-        raise not_here(self.endpoint, "verify")
-
-    def rebuild(self, on_progress: Callable[[int], None] | None = None) -> int:
-        """Raise an error: journals are sent again from their homes."""
-        raise not_here(self.endpoint, "rebuild")
-
-    def backup(self, folder: Any) -> None:
-        """Raise an error: a home is copied where it is."""
-        raise not_here(self.endpoint, "backup")
 
 
 def _numbered(quad: ox.Quad, labels: dict[str, str]) -> ox.Quad:

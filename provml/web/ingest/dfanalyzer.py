@@ -24,6 +24,7 @@ from provml.compat.dfa_lib_python.messages import (
     predefined_dataflow,
     sub_id_of,
 )
+from provml.exchange.user_agent import software_of
 from provml.journal import events
 from provml.recording.event_list import EventListRun
 from provml.recording.redaction import is_secret, mask
@@ -143,10 +144,11 @@ class DataflowSource:
         if dataflow is None:
             return TranslatedRun((), last_time, is_silent)
         header = events.Header(events.VERSION, run_id, PROTOCOL, dataflow.tag, first.time, dataflow.tag)
-        header.host = first.client
+        header.host, header.run_name = first.client, messages.exec_tag
         run = EventListRun(header, store=first.client)
-        if first.agent:
-            run._emit(events.Environment(process={"client": first.agent, "execution": messages.exec_tag}))
+        software = software_of(first.agent)
+        if software:
+            run._emit(events.Environment(software=software))
         execution = ReceivedExecution(dataflow, run, repeats_rows=not messages.exec_tag)
         for request in messages.requests:
             execution.feed(request.body, request.time)

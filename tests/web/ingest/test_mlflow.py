@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyoxigraph as ox
 import pytest
 from starlette.testclient import TestClient
 
@@ -159,6 +160,23 @@ def test_steps_that_are_no_epochs(client: TestClient, service: Service) -> None:
         event.values for event in all_events(service) if event == events.Measured("training", {"test_accuracy": 0.75})
     ]
     assert len(own) == 1
+
+
+def test_where_a_run_came_from_is_in_the_graph(client: TestClient, service: Service) -> None:
+    tags = {
+        "mlflow.source.name": "train.py",
+        "mlflow.source.git.commit": "9fceb02",
+        "mlflow.source.git.branch": "main",
+        "mlflow.note.content": "the first try",
+    }
+    client.headers["User-Agent"] = "mlflow-python-client/3.17.2 (linux)"
+    run = RawClient(client).create_run(tags=[{"key": key, "value": value} for key, value in tags.items()])
+    run.finish()
+    service.sync()
+    texts = {term.value for quad in service.store.graph(run.id) for term in quad if isinstance(term, ox.Literal)}
+    assert {"train.py", "9fceb02", "main", "the first try", "mlflow-python-client", "3.17.2"} <= texts
+    assert service.store.problems == []
+    assert service.store.validate(run.id).conforms
 
 
 def test_a_learning_rate_that_changes_is_an_adaptation(client: TestClient, service: Service) -> None:

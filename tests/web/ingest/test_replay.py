@@ -52,6 +52,7 @@ def test_the_graph_conforms(tmp_path: Path, client: str) -> None:
     home = translated(tmp_path, client, [exchange for name in scenarios(client) for exchange in recorded(name)])
     with provml.open(home) as store:
         assert store.validate().conforms
+        assert [problem.reason for problem in store.problems] == []
 
 
 def test_a_live_run_is_only_appended_to(tmp_path: Path) -> None:
