@@ -144,8 +144,8 @@ THIRD_PARTY = {
     "mcp": {"assistants", "web"},
     "mcp_types": {"assistants"},
     "msgspec": {
-        *("catalog", "cli", "compat", "exchange", "journal", "mapping", "recording", "remote", "store", "web"),
-        "workflow",
+        *("catalog", "cli", "compat", "evidence", "exchange", "journal", "mapping", "recording", "remote", "store"),
+        *("web", "workflow"),
     },
     "mlflow": {"exchange"},
     "numpy": {"demo"},
