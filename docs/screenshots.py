@@ -20,6 +20,8 @@ import provml
 
 PICTURES = Path(__file__).parent / "pictures"
 TOKEN = "token-of-the-screenshots"
+SHOWN_HOME = "./.provml"
+"""The home that the pictures name, in place of a temporary folder."""
 SIZE = {"width": 1360, "height": 800}
 
 
@@ -45,7 +47,10 @@ def take(browser: Browser, url: str, scheme: str, path: Path) -> None:
     page = context.new_page()
     page.goto(url)
     page.wait_for_timeout(500)
-    page.screenshot(path=path)
+    page.evaluate(f"document.querySelector('.home').textContent = {SHOWN_HOME!r}")
+    bottom = page.evaluate("document.querySelector('footer').getBoundingClientRect().top")
+    height = min(SIZE["height"], int(bottom))
+    page.screenshot(path=path, clip={"x": 0, "y": 0, "width": SIZE["width"], "height": height})
     context.close()
 
 

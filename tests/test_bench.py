@@ -93,3 +93,9 @@ def test_the_import_benchmark_prints_all_sources():
     output = run_benchmark("import_points.py", "--points", "400")
     assert "mlflow" in output
     assert "tensorboard" in output
+
+
+def test_the_benchmark_of_many_writers_says_that_all_journals_arrived():
+    output = run_benchmark("writers.py", "--writers", "6", "--epochs", "2", "--interval", "0.2", "--processes", "2")
+    assert "arrived whole: 6 of 6" in output
+    assert "6 runs listed" in output

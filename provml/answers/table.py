@@ -37,7 +37,7 @@ SHORT_NAMESPACES = {
 """How a table abbreviates IRIs: nodes of provml without their namespace, terms of known vocabularies by prefix."""
 
 NOTEBOOK_STYLE = (
-    ".provml-table{border-collapse:collapse;font-variant-numeric:tabular-nums;background:#fff}"
+    ".provml-table{border-collapse:collapse;font-variant-numeric:tabular-nums;background:#ffffff}"
     ".provml-table th,.provml-table td{padding:.25em .7em;border:0;border-bottom:1px solid #d8dee4;"
     "vertical-align:baseline}"
     ".provml-table th{color:#57606a;font-weight:600}.provml-table td{color:#1c2128}"

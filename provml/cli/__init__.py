@@ -22,6 +22,7 @@ bundles      bundle, merge
 shipping     ship
 replay       replay
 syncing      sync
+lake         lake build, lake update, lake show
 mcp          mcp
 compile      compile, ontology
 serve        serve
@@ -62,6 +63,7 @@ MODULES = {
     "shipping": ("ship",),
     "replay": ("replay",),
     "syncing": ("sync",),
+    "lake": ("lake",),
     "ui": ("ui",),
     "sealing": ("seal", "evidence"),
     "maintenance": ("verify", "rebuild", "pack", "unpack", "gc"),

@@ -15,6 +15,7 @@ mapping_table   what an export format takes from a run, for its page in the docu
 prov_export     RDF with PROV-O as PROV-N, PROV-JSON, PROV-XML and PROV-JSONLD
 imported_run    what became of a run that was imported
 run_journals    imported runs as journals of a home
+replaced_journals  what the ledger says about journals that a later import replaces
 run_transfer    runs that travel between homes as they are
 bundles, homes  sources of such runs: zip files, other homes
 growing_journal the journal of a run that another program records piece by piece

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from provml.errors import plural
 from provml.exchange.mapping_table import MappingTable, Row
 from provml.exchange.run_summary import Point, RunSummary, is_number, json_number, split_name
 from provml.paths import is_url
@@ -105,7 +106,7 @@ class _Writer:
         runs = sorted(self.source.runs, key=lambda info: (info.started, info.id))
         for info in runs:
             self._write_run(info)
-        note = f"{self.present} of them were there already." if self.present else ""
+        note = f"{plural(self.present, 'run')} already there." if self.present else ""
         return Exported(len(runs), "run", losses=tuple(self.losses), note=note)
 
     def _write_run(self, info: RunInfo) -> None:

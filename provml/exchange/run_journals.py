@@ -13,6 +13,7 @@ from typing import Protocol
 from provml.errors import InvalidAnnotation
 from provml.exchange.base import SourceRun
 from provml.exchange.imported_run import CHANGED, NEW, UNCHANGED, ImportedRun
+from provml.exchange.replaced_journals import record_replacement
 from provml.journal import annotations as notes
 from provml.journal import events, segments
 from provml.journal.run_files import journals_of_run
@@ -78,9 +79,12 @@ def write_run(home: Path, source: SourceRun) -> ImportedRun:
         is_same = [_digest(path) for path in earlier] == [digest.hexdigest()]
         if not is_same:
             folder.mkdir(parents=True, exist_ok=True)
-            temporary.replace(folder / f"{writer}-{digest.hexdigest()[:12]}.jsonl")
+            name = f"{writer}-{digest.hexdigest()[:12]}.jsonl"
+            temporary.replace(folder / name)
             for path in earlier:
                 path.unlink()
+            if earlier:
+                record_replacement(home, source.id, [name], [path.name for path in earlier])
         _annotate(folder, source)
     finally:
         temporary.unlink(missing_ok=True)

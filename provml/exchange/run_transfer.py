@@ -21,6 +21,7 @@ from typing import Literal
 from provml.errors import FileFormatError, plural
 from provml.exchange.imported_run import CHANGED, NEW, UNCHANGED, ImportedRun
 from provml.exchange.losses import LossReport
+from provml.exchange.replaced_journals import record_replacement
 from provml.journal import events, segments
 from provml.journal.annotations import FOLDER as ANNOTATIONS
 from provml.journal.annotations import file_sizes
@@ -140,6 +141,7 @@ def install(home: Path, parcel: Parcel) -> ImportedRun:
         source.replace(target / name)
     for path in removed:
         path.unlink(missing_ok=True)
+    record_replacement(home, parcel.run, [name for _, name in moves], [path.name for path in removed])
     return summary.result(CHANGED if moves or missing else UNCHANGED)
 
 

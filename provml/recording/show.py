@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 import msgspec
 
 from provml.answers import format_cell
 from provml.answers.plot import Curves, Mark, Series
 from provml.drawing import chart
-from provml.journal.events import Adapted, Measured, Value, decode
+from provml.journal.events import Adapted, Begin, Measured, Value, decode
 from provml.journal.location import Location
 from provml.journal.reader import CURVE_PREFIXES, read_lines
 from provml.journal.run_files import journals_of_run
@@ -20,6 +21,7 @@ from provml.rdf.json_values import decode_value
 
 VALIDATION = "val_"
 MAX_PANELS = 6
+BEGIN_PREFIX = b'{"e":"begin"'
 
 
 @dataclass(frozen=True)
@@ -34,21 +36,32 @@ class RunCharts:
         """Read the journals of a run."""
         points: dict[str, dict[str, dict[int, float]]] = {}
         marks: list[Mark] = []
+        changes: dict[str, dict[int, float]] = {}
+        initial: dict[str, object] = {}
         for event in _events(folder):
             location = Location.from_text(event.location)
+            if isinstance(event, Begin):
+                initial = {**{name: _decode(value) for name, value in event.values.items()}, **initial}
+                continue
             if location.epoch is None or location.batch is not None:
                 continue
             if isinstance(event, Adapted):
                 texts = [f"{name} {format_cell(_decode(value))}" for name, value in event.values.items()]
                 marks.append(Mark(location.epoch, ", ".join(texts)))
+                for name, value in event.values.items():
+                    if _is_number(number := _decode(value)):
+                        changes.setdefault(name, {})[location.epoch] = float(number)
                 continue
             for name, value in event.values.items():
                 measure, part = _measure(name, location.stage)
                 number = _decode(value)
-                if isinstance(number, (int, float)) and not isinstance(number, bool) and number - number == 0.0:
+                if _is_number(number):
                     points.setdefault(measure, {}).setdefault(part, {})[location.epoch] = float(number)
         names = sorted(points, key=lambda name: (name != "loss", name))[:MAX_PANELS]
-        return cls(run, tuple(_curves(name, points[name], marks) for name in names))
+        panels = [_curves(name, points[name], marks) for name in names]
+        last = max((epoch for parts in points.values() for part in parts.values() for epoch in part), default=1)
+        panels += [_steps(name, initial.get(name), changes[name], last) for name in sorted(changes)]
+        return cls(run, tuple(panels[:MAX_PANELS]))
 
     def __repr__(self) -> str:
         names = ", ".join(curves.y for curves in self.panels)
@@ -64,14 +77,19 @@ class RunCharts:
         return self.to_svg() if self.panels else f"<p>{escape(repr(self))}</p>"
 
 
-def _events(folder: Path) -> Iterator[Measured | Adapted]:
+def _events(folder: Path) -> Iterator[Measured | Adapted | Begin]:
+    """Yield what curves need: measures, adaptations, and the stages that have settings."""
     for path in journals_of_run(folder):
         for _, _, line in read_lines(path):
-            if line.startswith(CURVE_PREFIXES):
+            if line.startswith(CURVE_PREFIXES) or (line.startswith(BEGIN_PREFIX) and b'"values":' in line):
                 with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a damaged line
                     event = decode(line)
-                    if isinstance(event, (Measured, Adapted)):
+                    if isinstance(event, (Measured, Adapted, Begin)):
                         yield event
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value - value == 0.0
 
 
 def _decode(value: Value) -> object:
@@ -83,6 +101,19 @@ def _measure(name: str, stage: str) -> tuple[str, str]:
     if name.startswith(VALIDATION):
         return name.removeprefix(VALIDATION), "validation"
     return name, "validation" if stage.endswith("validation") else "training"
+
+
+def _steps(name: str, initial: object, changes: dict[int, float], last: int) -> Curves:
+    """Return a setting by epoch: a change in an epoch holds from the next one on."""
+    value = float(initial) if _is_number(initial) else None
+    points: list[tuple[int, float]] = []
+    for epoch in range(1, max(last, *changes) + 1):
+        if value is not None:
+            points.append((epoch, value))
+        value = changes.get(epoch, value)
+    if not points or max(changes) >= last:
+        points.append((max(last, *changes) + 1, value))  # type: ignore[arg-type]
+    return Curves("epoch", name, [Series("training", points, part="training", group="run", is_step=True)], 0)
 
 
 def _curves(name: str, parts: dict[str, dict[int, float]], marks: list[Mark]) -> Curves:

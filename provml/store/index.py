@@ -49,6 +49,9 @@ class IndexLimits:
     """N-Triples per bulk load, streamed. After an interruption a chunk is loaded again as a whole."""
     unthrottled_chunk_bytes: int = 256 << 20
     """The same on systems that do not report memory use: smaller is slower, larger takes more memory."""
+    journals_per_load: int = 10_000
+    """Journals that are indexed before runs that have ended are moved to the table of sealed runs: what is known of a
+    journal until then takes about ten kilobytes of memory."""
     transaction_bytes: int = 2 << 20
     """Fewer N-Triples are loaded in one transaction, without files of their own."""
     memory_max_bytes: int = 16 << 20
@@ -57,7 +60,7 @@ class IndexLimits:
     compact_min_bytes: int = 32 << 20
     """A smaller index is fast without compaction."""
     events_per_chunk: int = EVENTS_PER_CHUNK
-    worker_min_bytes: int = 4 << 20
+    worker_min_bytes: int = 2 << 20
     """Unread bytes of journals from which they are mapped in a process of their own: a second of work or more."""
     snapshot_events: int = 5000
     """New events after which the checkpoint and a snapshot are written; indexing fewer again is faster than writing."""

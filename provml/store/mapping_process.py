@@ -113,7 +113,9 @@ def _read(file: IO[bytes]) -> bytes | None:
 def map_all(journals: Journals) -> Iterator[tuple[MappedChunk, bytes]]:
     """Map journals: the work of a child."""
     first_journals = FirstJournalCache()
-    for key, checkpoint in journals.journals:
+    journals.journals.reverse()
+    while journals.journals:
+        key, checkpoint = journals.journals.pop()  # what is done takes no memory: there may be many
         links = NewLinks()
         source = JournalSource(key, Path(journals.home) / key, first_journals)
         for events, text in sync_journal(source, checkpoint, links, events_per_chunk=journals.events_per_chunk):

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import pyoxigraph as ox
+
 from provml.answers import Answer, RowStream, single_line
 from provml.catalog import Parameter, Query
 from provml.errors import InvalidIRI, InvalidParameter, RunNotFound, plural
@@ -102,6 +104,8 @@ def resolve(store: Queryable, query: Query, param: Parameter, value: Any) -> Any
         return value
     if param.node_kind == "run":
         return _run_iri(store, value)
+    if (node := _recorded_node(store, value)) is not None:
+        return node
     nodes = _nodes_by_name(store, param.node_kind)
     candidates = _candidates(store, nodes, param.node_kind, value)
     if len(candidates) != 1:
@@ -240,6 +244,16 @@ def _node(store: Queryable, value: str) -> IRI | None:
     return iri if iri is not None and store._answer(f"ASK {{ <{iri}> ?p ?o }}", sync=False) else None
 
 
+def _recorded_node(store: Queryable, value: str) -> IRI | None:
+    """Return the node of a complete IRI that is in the graph, unless the text is a name: all names are slow to read."""
+    iri = _iri(value)
+    if iri is None or "//" not in iri:
+        return None
+    name = ox.Literal(value)
+    sparql = f"ASK {{ <{iri}> a ?type FILTER NOT EXISTS {{ ?other rdfs:label|provlake:path {name} }} }}"
+    return iri if store._answer(sparql, sync=False) else None
+
+
 def _models_of_run(store: Queryable, nodes: NodesByName, value: str) -> set[IRI]:
     """Return the model of a name such as alexnet@3c1eb8, with a part of the run's id, or with the run's name."""
     name, _, part = value.rpartition("@")
@@ -288,7 +302,7 @@ def _runs_of(store: Queryable, node: IRI) -> str:
 
 
 def _rows(store: Queryable, sparql: str) -> Iterable[tuple[Any, ...]]:
-    answer = store._answer(sparql, sync=False)
+    answer = store._answer(store.backend.dialect.rewrite_question(sparql), sync=False)
     return answer.rows if isinstance(answer, Answer) else ()
 
 

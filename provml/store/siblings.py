@@ -14,6 +14,8 @@ from provml.mapping import Siblings, State
 
 FirstJournal = tuple[Path, list[events.AnyEvent]]
 """A journal and its first events: the header, and the workflow if it has one."""
+MAX_CACHED_RUNS = 1000
+"""Runs whose first journals are remembered."""
 
 
 class FirstJournalCache:
@@ -25,6 +27,8 @@ class FirstJournalCache:
     def find(self, folder: Path) -> FirstJournal | None:
         """Return the main journal of a run's folder that started first; None if there is none."""
         entry = self._cache.get(folder)
+        if len(self._cache) >= MAX_CACHED_RUNS and folder not in self._cache:
+            self._cache.clear()  # journals are read run by run
         if folder not in self._cache or (entry is not None and not segments.exists(entry[0])):
             entry = self._cache[folder] = _find_first(folder)
         return entry

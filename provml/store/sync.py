@@ -6,7 +6,7 @@ Chunks are mapped while they are loaded, so that no journal is in memory as a wh
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from provml.journal import run_files
@@ -27,20 +27,34 @@ OnProgress = Callable[[int], None]
 
 
 def sync(index: Index, on_progress: OnProgress | None = None) -> int:
-    """Index what is new in the journals and return the number of events."""
+    """Index what is new in the journals and return the number of events.
+
+    Many journals are indexed in parts: what is known of runs that have ended does not stay in memory then.
+    """
+    events = 0
     try:
-        events = _sync(index, on_progress)
+        journals, annotated = discover(index)
+        for part in batched(journals, index.limits.journals_per_load) if journals else [()]:
+            events += _sync(index, part, annotated, on_progress)
+            index.seal_if_due()
     except BaseException:
         index.roll_back()
         raise
-    index.seal_if_due()
     index.pack_if_due()
     index.snapshot_if_due(events)
     return events
 
 
-def _sync(index: Index, on_progress: OnProgress | None) -> int:
-    journals, annotated = discover(index)
+def batched(journals: list[tuple[str, Path]], size: int) -> Iterator[list[tuple[str, Path]]]:
+    """Yield journals in lists of a size."""
+    for start in range(0, len(journals), size):
+        yield journals[start : start + size]
+
+
+def _sync(
+    index: Index, journals: Sequence[tuple[str, Path]], annotated: list[str], on_progress: OnProgress | None
+) -> int:
+    index.reserve(key for key, _ in journals)
     save = index.imported.load_new(index.backend, index.checkpoint.imported_files)
     events = load(index, map_journals(index, journals), on_progress)
     runs = journals_by_run(index.checkpoint)
@@ -58,18 +72,13 @@ def _sync(index: Index, on_progress: OnProgress | None) -> int:
 
 
 def discover(index: Index) -> tuple[list[tuple[str, Path]], list[str]]:
-    """List the journals of the home with their paths below it, and the runs that have annotations.
-
-    New journals are reserved in the checkpoint.
-    """
+    """List the journals of the home with their paths below it, and the runs that have annotations."""
     keys, annotated = [], []
     for files in run_files.scan_runs(index.home, index.sealed.entries.keys() - index.checkpoint.unsealed):
         keys += [f"{files.run}/{name}" for name in files.journals]
         if files.is_annotated:
             annotated.append(files.run)
-    journals = [(f"runs/{key}", index.home / "runs" / key) for key in sorted(keys)]
-    index.reserve(key for key, _ in journals)
-    return journals, annotated
+    return [(f"runs/{key}", index.home / "runs" / key) for key in sorted(keys)], annotated
 
 
 def map_journals(index: Index, journals: Iterable[tuple[str, Path]]) -> Iterator[Chunk]:

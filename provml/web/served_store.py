@@ -9,6 +9,7 @@ from pathlib import Path
 
 from provml.answers import Answer
 from provml.journal.run_files import list_journals
+from provml.journal.segments import file_stat
 from provml.store import RunInfo, Store
 from provml.store.healing import heals
 from provml.store.run_table import RunTable, load_table
@@ -44,9 +45,11 @@ class ServedStore(Store):
         for key in list_journals(self.home):
             checkpoint = self._index.checkpoint.journals.get(f"runs/{key}")
             with contextlib.suppress(OSError):  # removed meanwhile
-                size = (self.home / "runs" / key).stat().st_size
+                size = file_stat(self.home / "runs" / key).st_size
                 total += size
-                if checkpoint is not None:
+                if self._index.is_sealed(key.partition("/")[0]):
+                    indexed += size
+                elif checkpoint is not None:
                     indexed += size if checkpoint.end is not None else min(checkpoint.offset, size)
         return total, indexed
 

@@ -124,11 +124,13 @@ def test_a_run_that_grows_is_continued(tmp_path: Path):
     assert results(read(tmp_path / "early.zip", home)) == {"live": "new"}
     with provml.open(home) as store:
         early = store.run("live").events
+        store.seal()
     process.communicate("\n" * 4, timeout=60)
     bundle(origin, tmp_path / "late.zip")
     assert results(read(tmp_path / "late.zip", home)) == {"live": "changed"}
     with provml.open(home) as store:
         assert store.run("live").status == "FINISHED"
+        assert not store.verify(), "the ledger says that the journal was replaced"
         assert store.run("live").events > early
     assert triples(home) == triples(origin)
     after = state(home)
@@ -159,9 +161,13 @@ def test_an_imported_run_travels_and_meets_a_second_import_of_its_source(tmp_pat
     (source / "plots" / "metrics" / "loss.tsv").write_text("step\tloss\n0\t2.0\n1\t1.0\n")
     read(source, second)
     assert results(merge(first, second)) == {run.id: "unchanged"}, "an import of an earlier state"
+    with provml.open(first) as store:
+        store.seal()
     assert results(merge(second, first)) == {run.id: "changed"}
     assert len(list((first / "runs" / run.id).glob("*.jsonl"))) == 1
     assert triples(first) == triples(second)
+    with provml.open(first) as store:
+        assert not store.verify(), "the ledger says that the journal was replaced"
 
 
 # ---- damaged and hostile bundles

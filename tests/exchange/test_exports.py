@@ -237,7 +237,7 @@ def mlflow_store(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with provml.open(home) as store:
         assert store.export(None, folder, "mlflow") == 3
         again = store.export_as("full", folder, "mlflow")
-    assert "there already" in again.note
+    assert again.note == "1 run already there."
     return folder
 
 

@@ -20,7 +20,8 @@ def test_show_draws_training_and_validation_with_adaptations_while_the_run_is_op
                 if epoch.index == 2:
                     training.adapted(learning_rate=0.01)
             charts = run.show()
-    (loss,) = charts.panels
+    loss, rate = charts.panels
+    assert [(series.is_step, series.points) for series in rate.series] == [(True, [(1, 0.1), (2, 0.1), (3, 0.01)])]
     assert [(series.part, [x for x, _ in series.points]) for series in loss.series] == [
         ("training", [1, 2, 3]),
         ("validation", [1, 2, 3]),
@@ -33,5 +34,5 @@ def test_show_draws_training_and_validation_with_adaptations_while_the_run_is_op
 
 def test_tables_in_notebooks_have_the_colours_of_pictures_and_pages():
     for theme in (LIGHT, DARK):
-        for color in (theme.text, theme.muted, theme.rule):
+        for color in (theme.text, theme.muted, theme.rule, theme.page):
             assert color in NOTEBOOK_STYLE

@@ -160,6 +160,21 @@ def test_only_what_is_new_is_sent(store: EndpointStore, tmp_path: Path):
     assert_same(store, tmp_path / "home")
 
 
+def test_packed_runs_are_sent(store: EndpointStore, tmp_path: Path):
+    home = tmp_path / "home"
+    train(home, "one")
+    assert HomeSync(home, store.endpoint).send().runs == ["one"]
+    train(home, "two", data=b"other")
+    with provml.open(home) as local:
+        assert len(local.pack()) == 2
+    assert HomeSync(home, store.endpoint).send().runs == ["two"]
+    assert HomeSync(home, store.endpoint).send().runs == []
+    with provml.open(home) as local:
+        assert statements(store) == statements(local)
+    report, _ = write_bulk_files(home, tmp_path / "bulk", "jena")
+    assert sorted(report.runs) == ["one", "two"]
+
+
 def test_a_running_training_is_sent_as_far_as_it_is(store: EndpointStore, tmp_path: Path):
     home = tmp_path / "home"
     with provml.record("flowers", model="alexnet", run="live", home=home) as run, run.training() as training:

@@ -8,6 +8,7 @@ import pytest
 
 import provml
 from provml.errors import InvalidParameter
+from provml.store import name_lookup
 
 
 @pytest.fixture
@@ -67,3 +68,23 @@ def test_data_and_models_are_found_by_the_first_digits_of_their_digest(home: Pat
         assert len(store.ask("origin-of-model", model=digest[:8])) == 1
         with pytest.raises(InvalidParameter, match="model"):
             store.ask("origin-of-model", model="0000000000")
+
+
+def test_a_node_that_is_named_by_its_iri_is_found_without_reading_all_names(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with provml.open(home) as store:
+        iri = str(store.query("SELECT ?m { ?m a provml:Model ; prov:wasGeneratedBy ?t } ORDER BY ?m").rows[0][0])
+        expected = store.ask("origin-of-model", model=iri).rows
+        monkeypatch.setattr(name_lookup, "_nodes_by_name", None)
+        assert store.ask("origin-of-model", model=iri).rows == expected != []
+
+
+def test_the_address_of_a_dataset_is_its_name(tmp_path: Path):
+    address = "https://example.org/data.csv"
+    with provml.record("flowers", home=tmp_path, model="net", strict=True) as run:
+        data = run.dataset(b"rows", name=address, about=address)  # the address is a node of the graph as well
+        with run.training(using=data) as training:
+            training.produced(b"weights")
+    with provml.open(tmp_path) as store:
+        assert len(store.ask("models-from-dataset", dataset=address)) == 1

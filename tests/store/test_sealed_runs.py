@@ -9,6 +9,7 @@ from typing import Any
 
 import pyoxigraph as ox
 import pytest
+from example_runs import seismic
 
 from provml.errors import RunNotFound
 from provml.recording.run import Run
@@ -177,3 +178,37 @@ def test_a_removal_that_is_killed_is_completed_by_the_next_sync(home: Path, tmp_
     with Store(home, limits=SEALING) as store:
         assert triples(store) == rebuilt(home, tmp_path)
         assert [info.id for info in store.runs()] == ["r4", "r3", "r1", "r0"]
+
+
+@pytest.mark.parametrize("seal_runs", [1, 1000])
+def test_journals_that_are_indexed_in_parts_give_the_same_index(tmp_path: Path, seal_runs: int):
+    seismic.life_cycle().write(tmp_path / "home")
+    shutil.copytree(tmp_path / "home", tmp_path / "parts")
+    parts = IndexLimits(journals_per_load=3, seal_runs=seal_runs)
+    with Store(tmp_path / "home") as store, Store(tmp_path / "parts", limits=parts) as in_parts:
+        assert in_parts.sync() == store.sync() > 0
+        assert triples(in_parts) == triples(store)
+        assert [info.status for info in in_parts.runs()] == [info.status for info in store.runs()]
+        assert not in_parts.verify()
+
+
+def test_an_interrupted_part_leaves_the_parts_before_it(tmp_path: Path):
+    seismic.life_cycle().write(tmp_path / "home")
+    shutil.copytree(tmp_path / "home", tmp_path / "parts")
+    events: list[int] = []
+
+    def interrupt(count: int) -> None:
+        events.append(count)
+        if len(events) == 5:
+            raise KeyboardInterrupt
+
+    with Store(tmp_path / "parts", limits=IndexLimits(journals_per_load=2, seal_runs=1)) as store:
+        with pytest.raises(KeyboardInterrupt):
+            store.sync(interrupt)
+        rest = store.sync()
+        assert triples(store) == rebuilt(tmp_path / "home", tmp_path)
+    assert 0 < rest < sum(journal.count(b"\n") for journal in read_journals(tmp_path / "home"))
+
+
+def read_journals(home: Path) -> list[bytes]:
+    return [path.read_bytes() for path in home.glob("runs/*/*.jsonl")]

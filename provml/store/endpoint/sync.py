@@ -18,7 +18,7 @@ from pathlib import Path
 from provml import paths
 from provml.errors import QueryError, ServiceError
 from provml.journal import annotations as annotation_files
-from provml.journal import run_files
+from provml.journal import run_files, segments
 from provml.mapping import NewLinks, iris
 from provml.rdf.namespaces import ONTOLOGY, PROVML
 from provml.store.annotations import RUN_PROPERTIES, annotation_ntriples, read_annotations
@@ -207,7 +207,7 @@ class HomeSync:
     def _file_mark(self, run: str) -> str:
         """Return the mark of the files of a run as they are."""
         folder = self.home / "runs" / run
-        sizes = [(path.name, path.stat().st_size) for path in run_files.journals_of_run(folder)]
+        sizes = [(path.name, segments.file_stat(path).st_size) for path in run_files.journals_of_run(folder)]
         return file_mark(format_fingerprint(), [*sizes, *annotation_files.file_sizes(folder).items()])
 
     def _send_run(self, run: str, progress: RunProgress | None, *, is_known: bool) -> None:
@@ -251,14 +251,14 @@ class HomeSync:
         ):
             return True
         for path in journals if progress.home == self.home_name else ():
-            journal, size = progress.journals.get(path.name), path.stat().st_size
+            journal, size = progress.journals.get(path.name), segments.file_stat(path).st_size
             if journal is not None and (size < journal.offset or is_lengthened(journal, size)):
                 return True
         return False
 
     def _is_behind(self, progress: RunProgress, journals: list[Path]) -> bool:
         """True if another home has sent more of a run than this home has."""
-        sizes = {path.name: path.stat().st_size for path in journals}
+        sizes = {path.name: segments.file_stat(path).st_size for path in journals}
         return any(sizes.get(name, journal.offset) < journal.offset for name, journal in progress.journals.items())
 
     def _describe(self, run: str, progress: RunProgress) -> bool:
@@ -282,7 +282,7 @@ class HomeSync:
 
     def _has_status(self, run: str, name: str, journal: JournalCheckpoint) -> bool:
         """True if a journal is here, or has ended elsewhere."""
-        return journal.end is not None or (self.home / "runs" / run / name).exists()
+        return journal.end is not None or segments.exists(self.home / "runs" / run / name)
 
 
 def _checkpoint(run: str, progress: RunProgress) -> IndexCheckpoint:

@@ -9,6 +9,7 @@ from starlette.datastructures import QueryParams
 from provml.errors import plural
 from provml.model.values import IRI
 from provml.rdf.namespaces import NODES, RUNS
+from provml.store.ontology_terms import abbreviate
 from provml.validation import Report
 from provml.validation.report import ProgressCallback
 from provml.validation.results import ResultGroup
@@ -56,7 +57,7 @@ def validation_context(viewer: Viewer, run_id: str | None, position: str, *, sta
 
 def _group(viewer: Viewer, group: ResultGroup) -> dict[str, Any]:
     nodes = [(node, ", ".join(values)) for node, values in list(group.nodes.items())[:MAX_EXAMPLES]]
-    paths = list(dict.fromkeys(result.path for result in group.results if result.path))
+    paths = list(dict.fromkeys(_term(result.path) for result in group.results if result.path))
     runs = {result.focus.removeprefix(RUNS).split("/")[0] for result in group.results if result.focus.startswith(RUNS)}
     return {
         "severity": group.severity,
@@ -71,6 +72,11 @@ def _group(viewer: Viewer, group: ResultGroup) -> dict[str, Any]:
         "examples": [(_iri(node), values) for node, values in nodes],
         "remainder": group.remainder(MAX_EXAMPLES),
     }
+
+
+def _term(path: str) -> str:
+    """Return a property with its prefix; other paths as they are."""
+    return abbreviate(path) if path.startswith("http") else path
 
 
 def _iri(node: str) -> Any:
