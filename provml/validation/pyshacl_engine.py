@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,7 +61,9 @@ def run_pyshacl(
         raise MissingDependency("pyshacl", "shacl") from error
 
     reason = ""
-    with _errors_only("rdflib.term"):  # it logs a traceback for each literal that is not well-formed
+    # rdflib logs a traceback for each literal that is not well-formed
+    with _errors_only("rdflib.term"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of recursion, of which the report says that it is undefined
         for graph, shapes_graph in _attempts(data, shapes):
             for prefix, namespace in (prefixes or {}).items():
                 if hasattr(graph, "bind"):
@@ -175,7 +178,7 @@ def _read_result(graph: Any, node: Any, store: ox.Store) -> Result:
         focus=_node_text(focus),
         path=None if path is None else str(path) if is_predicate else _path_text(graph, path),
         values=tuple(sorted(map(show_term, values))),
-        message=messages[0][0] if messages else "",
+        message=messages[0][0] if messages else "The constraint is violated.",
         shape="" if shape is None else _node_text(shape),
         severity=text("resultSeverity"),
         component=component,
