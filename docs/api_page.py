@@ -45,6 +45,13 @@ SECTIONS: dict[str, list[str]] = {
         "provml.store.run_report.RunReport",
         "provml.catalog.Catalog",
     ],
+    "Lake": [
+        "provml.lake.build",
+        "provml.lake.update",
+        "provml.lake.LakeReport",
+        "provml.lake.open_lake",
+        "provml.lake.Lake",
+    ],
     "Import": [
         "provml.exchange.read",
         "provml.exchange.ImportReport",

@@ -11,7 +11,7 @@ from provml.model.thing import Thing
 from provml.model.values import IRI, Literal, Text
 
 if TYPE_CHECKING:
-    from provml import capture, exchange, vocab
+    from provml import capture, exchange, lake, vocab
     from provml.answers import Answer
     from provml.capture.autolog import autolog
     from provml.recording.data import Data
@@ -39,6 +39,7 @@ __all__ = [
     "capture",
     "errors",
     "exchange",
+    "lake",
     "open_store",
     "record",
     "vocab",
@@ -54,6 +55,7 @@ _LAZY = {
     "autolog": "provml.capture.autolog",
     "capture": "",
     "exchange": "",
+    "lake": "",
     "open": "provml.store",
     "open_store": "provml.store",
     "record": "provml.recording.run",

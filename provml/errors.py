@@ -25,6 +25,8 @@ ProvmlError
 ├── QueryTimeout        (TimeoutError) a query that reached its time limit
 ├── PlotError           (ValueError)   an answer that cannot be plotted
 ├── ForkedStore         (RuntimeError) a store that was opened before a fork
+├── LakeNotFound        (LookupError)  a folder that holds no lake
+├── LakeChanged         (RuntimeError) two processes wrote a lake at the same time
 ├── IndexDamaged        (RuntimeError) an index whose files are damaged; it can be rebuilt
 ├── OntologyError       (ValueError)   an ontology that cannot be read or compiled
 ├── StaleFiles          (RuntimeError) generated files that differ from the ontology
@@ -367,6 +369,29 @@ class ForkedStore(ProvmlError, RuntimeError):
 
     def __init__(self) -> None:
         super().__init__("This store was opened before a fork. Open a new one in the child: provml.open_store(home).")
+
+
+class LakeNotFound(ProvmlError, LookupError):
+    """A folder that holds no lake."""
+
+    http_status = 404
+
+    def __init__(self, folder: str, reason: str = "", advice: str = "") -> None:
+        self.folder = folder
+        self.reason = reason
+        advice = advice or f"Build one: `provml lake build HOME -o {folder}`."
+        super().__init__(f"{folder} is not a lake{f': {reason}' if reason else ''}. {advice}")
+
+
+class LakeChanged(ProvmlError, RuntimeError):
+    """Two processes wrote a lake at the same time."""
+
+    exit_code = 1
+    http_status = 409
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        super().__init__(f"Another process changed the lake {folder} meanwhile; nothing was written. Run it again.")
 
 
 class IndexDamaged(ProvmlError, RuntimeError):

@@ -20,12 +20,14 @@ FRAMEWORK = re.compile(
 FRAMEWORK_FILES = {"docs", "examples"}  # pages and scripts with code for frameworks
 FRAMEWORK_FOLDERS = {"autolog"}
 SLOW = {  # reasoners, second engines, type checkers, builds, W3C suites, huge or stored journals, many runs or indexes
+    "lake_questions", "lake_spark",
     "annotations", "artifacts", "bench", "browser", "class_hierarchy", "compare", "constraint_shapes",
     "damaged_index", "datatypes", "determinism", "hostile_journals", "index_comparison", "large_home", "lint",
-    "loading", "loops", "markers", "mlflow", "owl", "published_queries", "run_table", "shacl_w3c", "site",
-    "static_site", "stored_journals", "stream", "types", "typing", "validate", "wheel", "workflow",
+    "loading", "loops", "markers", "mlflow", "owl", "published_queries", "run_table", "sealed_runs", "shacl_w3c",
+    "site", "static_site", "stored_journals", "stream", "types", "typing", "validate", "wheel", "workflow",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
+    "lake_s3", "lake_spark",
     "annotation_processes", "artifact_processes", "ask", "autolog_run", "background_sync", "batch_buffer", "browser",
     "bundles", "child_runs", "large_home",
     "clients", "crash", "demo", "endpoint", "endpoint_sync", "freshness", "header_timeout", "journals", "live", "log",

@@ -39,6 +39,8 @@ EXAMPLES = [
     errors.InvalidAnnotation("tag", "a,b", "contains a comma", "Pass several tags as separate arguments."),
     errors.InvalidParameter("q1", "epoch", "ten", "a whole number", "Give epoch as a whole number."),
     errors.ForkedStore(),
+    errors.LakeNotFound("lake", "no such folder"),
+    errors.LakeChanged("lake"),
     errors.IndexDamaged("block checksum mismatch"),
     errors.OntologyError("is broken", "Correct it.", file="a.ttl", line=3),
     errors.StaleFiles(("a.py",), "provml compile"),

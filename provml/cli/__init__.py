@@ -12,7 +12,7 @@ log          log
 ask          ask
 query        query
 maintenance  verify, rebuild, gc
-sealing      seal, evidence
+sealing      seal, evidence, scrub
 validate     validate
 pictures     plot, lineage, report
 graphs       load, graphs, unload, update
@@ -22,6 +22,7 @@ bundles      bundle, merge
 shipping     ship
 replay       replay
 syncing      sync
+lake         lake build, lake update, lake show
 mcp          mcp
 compile      compile, ontology
 serve        serve
@@ -62,8 +63,9 @@ MODULES = {
     "shipping": ("ship",),
     "replay": ("replay",),
     "syncing": ("sync",),
+    "lake": ("lake",),
     "ui": ("ui",),
-    "sealing": ("seal", "evidence"),
+    "sealing": ("seal", "evidence", "scrub"),
     "maintenance": ("verify", "rebuild", "pack", "unpack", "gc"),
     "compile": ("compile", "ontology"),
     "demo": ("demo",),

@@ -407,16 +407,25 @@ def _shorten(value: Any) -> Any:
     return f"{value[:MAX_TEXT]}… [cut: the journal has all {len(value):,} characters, SHA-256 {digest}]"
 
 
+def without_rows(event: Batches, rows_read: int) -> Batches:
+    """Return the event without those of its batches that are among the journal's first `rows_read`."""
+    skipped = rows_read - (event.total_rows - len(event.index)) if event.total_rows else 0
+    if skipped <= 0:
+        return event
+    columns = {name: column[skipped:] for name, column in event.values.items()}
+    return Batches(
+        event.location, event.index[skipped:], event.times[skipped:], event.seconds[skipped:], columns, event.total_rows
+    )
+
+
 def expand(event: AnyEvent, rows_read: int = 0) -> Iterator[AnyEvent]:
     """Yield the event; of `Batches`, the measures and the end of each batch after the journal's first `rows_read`."""
     if not isinstance(event, Batches):
         yield event
         return
+    event = without_rows(event, rows_read)
     columns = [*event.values.items()]
-    skipped = rows_read - (event.total_rows - len(event.index)) if event.total_rows else 0
     for number, (index, time, seconds) in enumerate(zip(event.index, event.times, event.seconds, strict=True)):
-        if number < skipped:
-            continue
         location = f"{event.location}/{index}"
         values = {name: value for name, column in columns if (value := column[number]) is not None}
         if values:

@@ -55,11 +55,12 @@ class JournalReader:
         self.batch_rows = batch_rows
         self.shorten = shorten
 
-    def read(self, *, is_over: bool = False, batches: bool = True) -> Iterator[Record]:
+    def read(self, *, is_over: bool = False, batches: bool = True, expand: bool = True) -> Iterator[Record]:
         """Yield the records after the position.
 
         With `is_over` the writer is known to be gone, and the measures of its open batch are included. Without
-        `batches` the events of batches, and all measures, are skipped. Raise FileFormatError for a newer version.
+        `batches` the events of batches, and all measures, are skipped. Without `expand`, batches stay in columns.
+        Raise FileFormatError for a newer version.
         """
         for line in self._lines(is_over=is_over):
             if not batches and line.startswith(BATCH_PREFIXES):
@@ -71,7 +72,8 @@ class JournalReader:
                 continue
             if isinstance(event, events.Batches):
                 rows, self.batch_rows = self.batch_rows, max(self.batch_rows, event.total_rows)
-                yield Record(self.number, [*events.expand(event, rows)])
+                event = events.without_rows(event, rows)
+                yield Record(self.number, [*events.expand(event)] if expand else (event,))
                 continue
             if isinstance(event, events.Header) and event.version > events.VERSION:
                 reason = f"journal version {event.version} is newer than the latest supported version {events.VERSION}"

@@ -1,0 +1,202 @@
+"""The engines that read a lake: DuckDB in this process, Apache Spark on a cluster. Both run the same SQL.
+
+A parameter is `:name`. Functions have the names that Spark gives them; DuckDB gets the few that it lacks as macros.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from provml.errors import MissingDependency, QueryError
+from provml.lake.folder import LakeFolder, Manifest, file_path
+from provml.lake.schema import TABLES
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyspark.sql
+
+Rows = tuple[list[str], list[tuple[Any, ...]]]
+PARAMETER = re.compile(r"'(?:[^']|'')*'|--[^\n]*|(?<![:\w]):(\w+)")
+MACROS = ("array_join(items, separator) AS array_to_string(items, separator)", "unix_micros(t) AS epoch_us(t)")
+DUCKDB_TYPES = {"text": "VARCHAR", "integer": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN", "time": "TIMESTAMPTZ"}
+SPARK_TYPES = {"text": "STRING", "integer": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN", "time": "TIMESTAMP"}
+
+
+CHECK_STATEMENT = "Check the statement; `lake.tables` has the columns."
+
+
+def arguments(sql: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the parameters in a statement; raise QueryError if one is missing."""
+    names = {match[1] for match in PARAMETER.finditer(sql) if match[1]}
+    missing = sorted(names - params.keys())
+    if missing:
+        raise QueryError(f"the statement has the parameter :{missing[0]}, which has no value", f"Pass {missing[0]}=….")
+    return {name: params[name] for name in names}
+
+
+def files_of(folder: LakeFolder, manifest: Manifest, table: str) -> list[str]:
+    """Return the files of a table as an engine names them."""
+    parts = [*manifest.parts.values(), *([manifest.derived] if manifest.derived is not None else [])]
+    return [folder.url(file_path(table, part.name)) for part in parts if table in part.files]
+
+
+class Engine(Protocol):
+    """What a lake needs of an engine."""
+
+    name: str
+
+    def open(self, folder: LakeFolder, manifest: Manifest) -> None:
+        """Make the tables of a manifest known."""
+
+    def rows(self, sql: str, params: Mapping[str, Any]) -> Rows:
+        """Execute a statement; return its columns and rows as Python values."""
+
+    def native(self, sql: str, params: Mapping[str, Any]) -> Any:
+        """Return a statement as a relation of DuckDB or a DataFrame of Spark."""
+
+    def arrow(self, sql: str, params: Mapping[str, Any]) -> Any:
+        """Execute a statement; return a table of pyarrow."""
+
+    def close(self) -> None:
+        """Release the engine."""
+
+
+class DuckDBEngine:
+    """DuckDB in this process; it reads only the columns and row groups that a statement needs."""
+
+    name = "duckdb"
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection | None = None) -> None:
+        try:
+            import duckdb
+        except ImportError:
+            raise MissingDependency("duckdb", "lake") from None
+        self._is_own = connection is None
+        self.connection = duckdb.connect() if connection is None else connection
+        self.error = duckdb.Error
+        self.io_error = duckdb.IOException
+        for macro in MACROS:
+            self.connection.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
+
+    def open(self, folder: LakeFolder, manifest: Manifest) -> None:
+        """Create a view for each table."""
+        if not folder.is_local:
+            protocol = folder.location.partition("://")[0]
+            if protocol not in self.connection.list_filesystems():
+                self.connection.register_filesystem(folder.fs)
+        for table, spec in TABLES.items():
+            files = files_of(folder, manifest, table)
+            if files:
+                paths = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
+                source = f"SELECT * FROM read_parquet([{paths}])"
+            else:
+                columns = ", ".join(f"NULL::{DUCKDB_TYPES[c.type]} AS {c.name}" for c in spec.columns)
+                source = f"SELECT {columns} WHERE FALSE"
+            self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {source}")
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn the errors of DuckDB into those of provml; a file that is gone may have been replaced by an update."""
+        try:
+            yield
+        except self.io_error as error:
+            raise FileNotFoundError(str(error)) from error
+        except self.error as error:
+            raise QueryError(str(error).strip(), CHECK_STATEMENT) from error
+
+    def rows(self, sql: str, params: Mapping[str, Any]) -> Rows:
+        """Execute a statement; return its columns and rows."""
+        relation = self.native(sql, params)
+        with self._translated():
+            if any("TIME ZONE" in str(kind) for kind in relation.types):  # fetchall needs pytz for such a column
+                columns = relation.to_arrow_table().columns
+                return relation.columns, list(zip(*(column.to_pylist() for column in columns), strict=True))
+            return relation.columns, relation.fetchall()
+
+    def native(self, sql: str, params: Mapping[str, Any]) -> Any:
+        """Return a relation, which is executed when its rows are read."""
+        text = PARAMETER.sub(lambda match: f"${match[1]}" if match[1] else match[0], sql)
+        with self._translated():
+            return self.connection.sql(text, params=arguments(sql, params) or None)
+
+    def arrow(self, sql: str, params: Mapping[str, Any]) -> Any:
+        """Execute a statement; return a table of pyarrow."""
+        relation = self.native(sql, params)
+        with self._translated():
+            return relation.to_arrow_table()
+
+    def close(self) -> None:
+        """Close the connection, unless the caller passed it."""
+        if self._is_own:
+            self.connection.close()
+
+
+class SparkEngine:
+    """Apache Spark: the session of the caller, or one at `master`."""
+
+    name = "spark"
+
+    def __init__(self, session: pyspark.sql.SparkSession | None = None, master: str | None = None) -> None:
+        try:
+            from pyspark.errors import PySparkException
+            from pyspark.sql import SparkSession
+        except ImportError:
+            raise MissingDependency("pyspark", "spark") from None
+        self._is_own = session is None and SparkSession.getActiveSession() is None
+        if session is None:
+            builder = SparkSession.builder.appName("provml")
+            if master is not None or "SPARK_MASTER" in os.environ:
+                builder = builder.master(master or os.environ["SPARK_MASTER"])
+            session = builder.getOrCreate()
+        self.session = session
+        self.error = PySparkException
+        self.session.conf.set("spark.sql.session.timeZone", "UTC")
+        self.session.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+
+    def open(self, folder: LakeFolder, manifest: Manifest) -> None:
+        """Create a view for each table."""
+        for table, spec in TABLES.items():
+            files = files_of(folder, manifest, table)
+            files = [re.sub("^s3://", "s3a://", path) for path in files]
+            if files:
+                schema = ", ".join(f"{column.name} {SPARK_TYPES[column.type]}" for column in spec.columns)
+                frame = self.session.read.schema(schema).parquet(*files)
+            else:
+                columns = (f"CAST(NULL AS {SPARK_TYPES[column.type]}) AS {column.name}" for column in spec.columns)
+                frame = self.session.sql(f"SELECT {', '.join(columns)} WHERE FALSE")
+            frame.createOrReplaceTempView(table)
+
+    def native(self, sql: str, params: Mapping[str, Any]) -> Any:
+        """Return a DataFrame of Spark."""
+        try:
+            return self.session.sql(sql, args=arguments(sql, params))
+        except self.error as error:
+            reason = str(error).strip().splitlines()[0]
+            raise QueryError(reason, CHECK_STATEMENT) from error
+
+    def rows(self, sql: str, params: Mapping[str, Any]) -> Rows:
+        """Execute a statement; return its columns and rows."""
+        frame = self.native(sql, params)
+        try:
+            return list(frame.columns), [tuple(row) for row in frame.collect()]
+        except self.error as error:
+            if "FILE_NOT_EXIST" in str(error) or "FileNotFound" in str(error):
+                raise FileNotFoundError(str(error).splitlines()[0]) from error
+            raise
+
+    def arrow(self, sql: str, params: Mapping[str, Any]) -> Any:
+        """Execute a statement; return a table of pyarrow."""
+        return self.native(sql, params).toArrow()
+
+    def close(self) -> None:
+        """Stop the session, unless the caller had one."""
+        if self._is_own:
+            self.session.stop()
+
+
+ENGINES: Mapping[str, type[DuckDBEngine | SparkEngine]] = {"duckdb": DuckDBEngine, "spark": SparkEngine}
+ENGINE_NAMES: Sequence[str] = tuple(ENGINES)

@@ -1,0 +1,278 @@
+"""The folder of a lake, on a disk or in an object store: Parquet files by table, and a manifest that names them.
+
+    FOLDER/manifest/00000003.json
+    FOLDER/sections/4f1c….parquet        one file for each part and table with rows
+
+A part is written under temporary names, which are replaced when it is complete. Then the next manifest is written; only
+one process can create a manifest of a given number. Files that it no longer names are removed after that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from provml.errors import FileFormatError, LakeChanged, LakeNotFound, MissingDependency
+from provml.lake.schema import SCHEMA_VERSION, TABLES, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow
+
+MANIFESTS = "manifest"
+SUFFIX = ".parquet"
+TEMPORARY = ".part"
+LEFTOVER_SECONDS = 24 * 3600.0
+"""Age after which a file that no manifest names counts as left by a killed process."""
+INSTALL = {"s3": "s3", "s3a": "s3"}
+"""The extra with the file system of a protocol."""
+
+
+class FileEntry(msgspec.Struct, array_like=True, frozen=True):
+    """The number of rows and bytes of a file."""
+
+    rows: int
+    size: int
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Files with the rows of some runs, by table."""
+
+    name: str
+    files: dict[str, FileEntry]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files.values())
+
+
+class RunEntry(msgspec.Struct, array_like=True, frozen=True):
+    """The part with a run, the signature of what was read, the home, and whether the run was still being written."""
+
+    part: str
+    signature: str
+    home: str
+    is_open: bool = False
+
+
+class Manifest(msgspec.Struct):
+    """What a lake holds. `number` counts the changes; `left_out` are open runs that were left out, by home."""
+
+    version: int = SCHEMA_VERSION
+    number: int = 0
+    written: float = 0.0
+    parts: dict[str, Part] = {}
+    runs: dict[str, RunEntry] = {}
+    derived: Part | None = None
+    left_out: dict[str, list[str]] = {}
+
+    def files(self) -> Iterable[str]:
+        """Yield the paths of all files below the folder."""
+        for part in (*self.parts.values(), *([self.derived] if self.derived is not None else [])):
+            yield from (file_path(table, part.name) for table in part.files)
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+def file_path(table: str, part: str) -> str:
+    """Return the path of a file below the folder."""
+    return f"{table}/{part}{SUFFIX}"
+
+
+class LakeFolder:
+    """The files of a lake."""
+
+    def __init__(self, location: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> None:
+        self.location = os.fspath(location)
+        self.storage_options = dict(storage_options or {})
+        self.fs, self.path = _open_file_system(self.location, self.storage_options)
+        self.is_local = "file" in (self.fs.protocol if isinstance(self.fs.protocol, tuple) else (self.fs.protocol,))
+
+    def join(self, path: str) -> str:
+        """Return the full path of a file, as the file system names it."""
+        return f"{self.path}/{path}"
+
+    def url(self, path: str) -> str:
+        """Return the full path of a file, as an engine names it."""
+        return self.join(path) if self.is_local else f"{self.location.rstrip('/')}/{path}"
+
+    # ---- manifest
+
+    def find(self) -> Manifest | None:
+        """Return the newest manifest; None if there is no lake. Raise FileFormatError for a newer schema."""
+        for _ in range(5):
+            names = self._manifests()
+            if not names:
+                return None
+            try:
+                content = self.fs.cat_file(self.join(f"{MANIFESTS}/{names[-1]}"))
+            except FileNotFoundError:  # replaced just now
+                continue
+            return self._decode(content, names[-1])
+        raise LakeChanged(self.location)
+
+    def require(self) -> Manifest:
+        """Return the newest manifest, or raise LakeNotFound."""
+        manifest = self.find()
+        if manifest is None:
+            reason = "no such folder" if not self.fs.exists(self.path) else "it has no manifest"
+            if self.is_local and Path(self.path, "runs").is_dir():
+                reason = "it has no manifest; it may be the home of runs itself"
+            raise LakeNotFound(self.location, reason)
+        return manifest
+
+    def require_free(self) -> None:
+        """Raise LakeNotFound if the folder holds something else: a lake is not mixed with other files."""
+        with contextlib.suppress(FileNotFoundError):
+            own = {*TABLES, MANIFESTS}
+            others = [name for name in map(_base_name, self.fs.ls(self.path, detail=False)) if name not in own]
+            if others:
+                reason = f"it holds other files, such as {sorted(others)[0]}"
+                raise LakeNotFound(self.location, reason, "Choose an empty folder for the lake.")
+
+    def _manifests(self) -> list[str]:
+        self.fs.invalidate_cache()
+        try:
+            names = self.fs.ls(self.join(MANIFESTS), detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(name for name in map(_base_name, names) if name.endswith(".json"))
+
+    def _decode(self, content: bytes, name: str) -> Manifest:
+        file = self.url(f"{MANIFESTS}/{name}")
+        try:
+            version = msgspec.json.decode(content, type=_Version).version
+            if version > SCHEMA_VERSION:
+                reason = f"schema version {version} is newer than the latest supported version {SCHEMA_VERSION}"
+                raise FileFormatError(reason, "Upgrade provml.", file=file)
+            return msgspec.json.decode(content, type=Manifest)
+        except msgspec.MsgspecError as error:
+            raise FileFormatError(f"the manifest is damaged ({error})", "Build the lake again.", file=file) from None
+
+    def commit(self, manifest: Manifest, previous: Manifest | None) -> Manifest:
+        """Make a manifest the newest one, and remove the files that it no longer names. Raise LakeChanged if another
+        process was faster."""
+        number = (previous.number if previous is not None else 0) + 1
+        manifest = msgspec.structs.replace(manifest, number=number, written=time.time())
+        path = self.join(f"{MANIFESTS}/{number:08}.json")
+        self.fs.makedirs(self.join(MANIFESTS), exist_ok=True)
+        if not self._create(path, msgspec.json.encode(manifest)):
+            raise LakeChanged(self.location)
+        if previous is not None:
+            old = [self.join(f"{MANIFESTS}/{previous.number:08}.json")]
+            self._remove([*old, *map(self.join, set(previous.files()) - set(manifest.files()))])
+        return manifest
+
+    def _create(self, path: str, content: bytes) -> bool:
+        """Write a file unless it exists; return whether it was written."""
+        if self.is_local:
+            part = Path(f"{path}.{uuid.uuid4().hex[:8]}{TEMPORARY}")
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(part, path)
+            except FileExistsError:
+                return False
+            finally:
+                part.unlink()
+            return True
+        self.fs.invalidate_cache()
+        if self.fs.exists(path):
+            return False
+        try:
+            self.fs.pipe_file(path, content, mode="create")
+        except FileExistsError:
+            return False
+        except (TypeError, NotImplementedError, ValueError):  # an object store without conditional writes
+            self.fs.pipe_file(path, content)
+        return True
+
+    # ---- files
+
+    def write_part(self, tables: Mapping[str, pyarrow.Table]) -> Part:
+        """Write the tables that have rows as a part, which is complete when this returns."""
+        import pyarrow.parquet as pq
+
+        name, files = uuid.uuid4().hex[:16], dict[str, FileEntry]()
+        for table, rows in tables.items():
+            if not rows.num_rows:
+                continue
+            path = self.join(file_path(table, name))
+            self.fs.makedirs(self.join(table), exist_ok=True)
+            with self.fs.open(f"{path}{TEMPORARY}", "wb") as file:
+                pq.write_table(rows, file, compression="zstd", compression_level=3)
+            files[table] = FileEntry(rows.num_rows, self.fs.size(f"{path}{TEMPORARY}"))
+        for table in files:
+            path = self.join(file_path(table, name))
+            self.fs.mv(f"{path}{TEMPORARY}", path)
+        return Part(name, files)
+
+    def read_table(self, table: str, part: Part, columns: list[str] | None = None) -> pyarrow.Table:
+        """Return the rows of a table in a part."""
+        import pyarrow.parquet as pq
+
+        if table not in part.files:
+            schema = arrow_schema(table)
+            return schema.empty_table() if columns is None else schema.empty_table().select(columns)
+        with self.fs.open(self.join(file_path(table, part.name)), "rb") as file:
+            return pq.read_table(file, columns=columns)
+
+    def remove_part(self, part: Part) -> None:
+        """Remove the files of a part that no manifest names."""
+        self._remove([self.join(file_path(table, part.name)) for table in part.files])
+
+    def remove_leftovers(self, manifest: Manifest) -> int:
+        """Remove files that a killed process left more than a day ago; return their number."""
+        named = {self.join(path) for path in manifest.files()}
+        leftovers = []
+        for table in TABLES:
+            with contextlib.suppress(FileNotFoundError):
+                for info in self.fs.ls(self.join(table), detail=True):
+                    modified = info.get("mtime") or info.get("LastModified")
+                    age = time.time() - (modified.timestamp() if hasattr(modified, "timestamp") else modified or 0.0)
+                    path = self.join(f"{table}/{_base_name(info['name'])}")
+                    if path not in named and age > LEFTOVER_SECONDS and info["type"] == "file":
+                        leftovers.append(path)
+        self._remove(leftovers)
+        return len(leftovers)
+
+    def _remove(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                self.fs.rm_file(path)
+
+
+def _base_name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _open_file_system(location: str, storage_options: dict[str, Any]) -> tuple[Any, str]:
+    """Return the file system of a location, and the path in it."""
+    try:
+        import fsspec
+        import pyarrow  # noqa: F401  # needed by all that follows
+    except ImportError as error:
+        raise MissingDependency(error.name or "pyarrow", "lake") from None
+    if not location.strip():
+        raise LakeNotFound(location, "the name is empty", "Pass a folder, or a URL such as s3://bucket/lake.")
+    protocol = location.partition("://")[0] if "://" in location else ""
+    try:
+        fs, path = fsspec.core.url_to_fs(location if protocol else os.path.abspath(location), **storage_options)  # noqa: PTH100
+    except ImportError as error:
+        package = str(error).split()[1] if str(error).startswith("Install ") else "s3fs"
+        raise MissingDependency(package, INSTALL.get(protocol, "lake")) from None
+    except ValueError as error:
+        advice = "Pass a folder, or a URL such as s3://bucket/lake."
+        raise LakeNotFound(location, str(error).rstrip("."), advice) from None
+    return fs, str(path).rstrip("/")

@@ -1,0 +1,46 @@
+"""Apache Spark answers as the store does: a standalone cluster of a master and two workers, one session for all."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+import provml.lake
+from lake.helpers import GOLDEN, answer_of, assert_same, assert_same_table, write_golden_home
+from lake.spark_cluster import cluster, session
+from lake.worlds import record_world
+from provml.lake.twins import twins
+from provml.store import Store
+
+CASES = ("q3-given", "q5", "l4", "l5-wide", "l7-high", "b10-given", "b12-any")
+
+
+# pyspark warns of pandas 3 when it is imported, and leaves the socket to its gateway open
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_spark_answers_as_the_store_does(tmp_path: Path) -> None:
+    home = write_golden_home(tmp_path / "home")
+    record_world(home, seed=3)
+    provml.lake.build(home, tmp_path / "lake", include_open=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pyspark  # noqa: F401
+    with cluster(tmp_path / "cluster") as url:
+        spark = session(url, **{"spark.sql.shuffle.partitions": "1"})
+        try:
+            with Store(home) as store, provml.lake.open(tmp_path / "lake", "spark", session=spark) as lake:
+                asked = set()
+                for name in CASES:
+                    expected = answer_of(store, *GOLDEN[name])
+                    assert len(expected) > 0
+                    assert_same(expected, answer_of(lake, *GOLDEN[name]), name)
+                    asked.add(store.catalog[GOLDEN[name][0]].name)
+                assert asked == set(twins())
+                assert_same_table(store.table(), lake)
+                epochs = lake.sql()  # a DataFrame of Spark
+                assert epochs.filter("model = 'alexnet'").count() > 0
+                assert lake.to_arrow().num_rows == epochs.count()
+        finally:
+            spark.stop()
