@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import click
+from alignments_page import alignments_page
 from api_page import api_page
 from architecture_picture import architecture_svg
 from events_page import events_page, schema_file
@@ -65,6 +66,7 @@ def error_page() -> str:
 
 PAGES = {
     "pictures/architecture.svg": architecture_svg,
+    "reference/alignments.md": lambda: alignments_page(HEAD),
     "reference/api.md": lambda: api_page(HEAD),
     "reference/cli.md": cli_page,
     "reference/errors.md": error_page,

@@ -72,7 +72,7 @@ def check_ledger(archive: zipfile.ZipFile) -> tuple[list[str], list[str], dict[s
                 problems.append(f"{LEDGER}:{number}: does not follow from the line before it")
             if entry["kind"] == "removed":
                 seals = {name: seal for name, seal in seals.items() if not name.startswith(f"runs/{run}/")}
-            else:
+            elif entry["kind"] in ("sealed", "rewritten"):
                 seals[f"runs/{run}/{entry['journal']}"] = entry
         except (ValueError, KeyError, TypeError):
             problems.append(f"{LEDGER}:{number}: is not readable")
@@ -98,7 +98,7 @@ def check_journals(archive: zipfile.ZipFile, run: str, seals: dict[str, dict[str
         sha256 = digest(archive, buffer)[1] if buffer in archive.namelist() else ""
         if sha256 != seal.get("buffer_sha256", ""):
             problems.append(f"{buffer}: differs from its seal")
-        print(f"{name}: sealed by its {seal['by']}, {seal['size']:,} bytes")
+        print(f"{name}: {seal['kind']} by {seal['by']}, {seal['size']:,} bytes")
     return problems
 
 

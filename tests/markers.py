@@ -23,8 +23,8 @@ SLOW = {  # reasoners, second engines, type checkers, builds, W3C suites, huge o
     "lake_questions", "lake_spark",
     "annotations", "artifacts", "bench", "browser", "class_hierarchy", "compare", "constraint_shapes",
     "damaged_index", "datatypes", "determinism", "hostile_journals", "index_comparison", "large_home", "lint",
-    "loading", "loops", "markers", "mlflow", "owl", "published_queries", "run_table", "shacl_w3c", "site",
-    "static_site", "stored_journals", "stream", "types", "typing", "validate", "wheel", "workflow",
+    "loading", "loops", "markers", "mlflow", "owl", "published_queries", "run_table", "sealed_runs", "shacl_w3c",
+    "site", "static_site", "stored_journals", "stream", "types", "typing", "validate", "wheel", "workflow",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
     "lake_s3", "lake_spark",

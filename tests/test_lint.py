@@ -146,8 +146,8 @@ THIRD_PARTY = {
     "mcp": {"assistants", "web"},
     "mcp_types": {"assistants"},
     "msgspec": {
-        *("catalog", "cli", "compat", "exchange", "journal", "lake", "mapping", "recording", "remote", "store", "web"),
-        "workflow",
+        *("catalog", "cli", "compat", "evidence", "exchange", "journal", "lake", "mapping", "recording", "remote"),
+        *("store", "web", "workflow"),
     },
     "mlflow": {"exchange"},
     "numpy": {"demo"},

@@ -12,7 +12,7 @@ log          log
 ask          ask
 query        query
 maintenance  verify, rebuild, gc
-sealing      seal, evidence
+sealing      seal, evidence, scrub
 validate     validate
 pictures     plot, lineage, report
 graphs       load, graphs, unload, update
@@ -65,7 +65,7 @@ MODULES = {
     "syncing": ("sync",),
     "lake": ("lake",),
     "ui": ("ui",),
-    "sealing": ("seal", "evidence"),
+    "sealing": ("seal", "evidence", "scrub"),
     "maintenance": ("verify", "rebuild", "pack", "unpack", "gc"),
     "compile": ("compile", "ontology"),
     "demo": ("demo",),

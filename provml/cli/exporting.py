@@ -76,6 +76,7 @@ def _parse_options(ctx: click.Context, param: click.Parameter, value: tuple[str,
 @click.option(
     "--option", "options", multiple=True, metavar="NAME=VALUE", callback=_parse_options, help="Option of the format."
 )
+@click.option("--with", "vocabularies", metavar="NAMES", help="Also write terms of vocabularies: fair4ml,schema.")
 @click.option(
     "--site",
     type=click.Path(path_type=Path),
@@ -94,6 +95,7 @@ def export(
     output: Path | None,
     fmt: str | None,
     options: dict[str, str],
+    vocabularies: str | None,
     site: Path | None,
     no_validation: bool,
     home: Path | None,
@@ -115,6 +117,8 @@ def export(
         return
     if (run is None) != all_runs:
         raise click.UsageError("Pass a run or --all, for example: provml export latest -o run.ttl")
+    if vocabularies is not None:
+        options["vocabularies"] = vocabularies
     to_stdout = output is None or str(output) == "-"
     chosen = _choose_format(fmt, None if to_stdout else output)
     chosen.check_installed()

@@ -1,14 +1,18 @@
-"""Seal journals, sign the ledger of a home, and write the evidence of a run."""
+"""Seal journals, sign the ledger of a home, write the evidence of a run, remove a secret from a run."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import click
 
 from provml.cli.options import home_option, require_home
 from provml.errors import plural
+
+MAX_LINES = 10
+"""Numbers of lines that are listed for a file."""
 
 
 @click.command()
@@ -73,4 +77,54 @@ def evidence(run: str, output: Path, no_artifacts: bool, home: Path | None) -> N
         sys.exit(1)
 
 
-COMMANDS = (seal, evidence)
+@click.command()
+@click.argument("run")
+@click.option("--prompt", is_flag=True, help="Ask for the secret, without showing it.")
+@click.option(
+    "--from",
+    "source",
+    type=click.File(encoding="utf-8"),
+    metavar="FILE",
+    help="Read secrets from a file, one in a line; - reads from the standard input.",
+)
+@click.option("--dry-run", is_flag=True, help="List what would be removed.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@home_option
+def scrub(run: str, *, prompt: bool, source: TextIO | None, dry_run: bool, yes: bool, home: Path | None) -> None:
+    """Remove a secret from a run that has ended.
+
+    Without --prompt and --from, what looks like a secret is removed: keys of well-known services, passwords in URLs,
+    parameters with the name of a secret. Journals and annotations are written again with *** in its place, stored
+    artifacts that contain a secret that you pass are removed, and the index is rebuilt. The ledger keeps a trace.
+    """
+    from provml.evidence import scrub as scrub_run
+    from provml.store import Store
+
+    secrets = [line.strip() for line in source if line.strip()] if source is not None else []
+    if prompt:
+        secrets.append(click.prompt("Secret", hide_input=True))
+    with Store(require_home(home)) as store:
+        report = scrub_run(store, run, secrets, dry_run=True)
+        for file, numbers in report.lines.items():
+            shown = ", ".join(map(str, numbers[:MAX_LINES])) + (", …" if len(numbers) > MAX_LINES else "")
+            click.echo(f"{file}: {'lines' if len(numbers) > 1 else 'line'} {shown}")
+        for sha256 in report.artifacts:
+            click.echo(f"artifacts/{sha256[:2]}/{sha256}: the whole artifact")
+        if not report:
+            click.echo("Nothing to remove")
+            return
+        if dry_run:
+            return
+        if not yes:
+            click.confirm("Remove the secret there? This cannot be undone", abort=True)
+        report = scrub_run(store, run, secrets)
+    click.echo(
+        "Removed. Change the secret where it is used: it was readable until now. Backups and copies still have it."
+    )
+    for name in report.remaining:
+        click.echo(f"provml: {name} still has the secret. Remove or edit the file.", err=True)
+    if report.remaining:
+        sys.exit(1)
+
+
+COMMANDS = (seal, evidence, scrub)

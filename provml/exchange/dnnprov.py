@@ -21,6 +21,7 @@ from pathlib import Path
 
 from provml.errors import FileFormatError, plural
 from provml.exchange.base import ImportOptions, SkippedPart, SourceRun
+from provml.exchange.losses import DATASETS, FILES, PARAMETERS, POINTS, LossReport
 from provml.exchange.run_journals import write_run
 from provml.journal import events
 from provml.journal.location import Location
@@ -33,6 +34,7 @@ Schemas = dict[str, dict[str, Table]]
 MISSING_NUMBER = -9999999
 MISSING_TEXT = "null"
 """DfAnalyzer and Keras-Prov write this for a text that is missing."""
+LAYERS, ADAPTATIONS = "layers", "adaptations"
 MODEL_REF = "model"
 DATA_REF = "training data"
 """A training used data and produced a model even if the dump says nothing about them."""
@@ -244,6 +246,8 @@ class TrainingRows:
     settings: Row = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    lost_points: int = 0
+    """Measures of epochs without a number, which are not imported."""
 
     def rows(self, name: str) -> Table:
         """Return the rows of a table, in the order of their times."""
@@ -255,6 +259,8 @@ class TrainingRows:
         missing = len(self.rows("otrainingmodel")) - len(epochs)
         if missing:
             self.notes.append(f"{plural(missing, 'row')} of epochs without a number left out.")
+            lost = [row for row in self.rows("otrainingmodel") if row not in epochs]
+            self.lost_points = sum(len(_measures(row)) for row in lost)
             self.tables["otrainingmodel"] = epochs
         planned = _to_float(self.settings.get("num_epochs"))
         last = math.nan
@@ -383,7 +389,9 @@ def _read_dataflow(
             continue
         stamp = f"{datetime.fromtimestamp(rows.started, UTC):%Y%m%d-%H%M%S}"
         run = f"{stamp}-{hashlib.sha256(f'{dataflow} {rows.started!r}'.encode()).hexdigest()[:6]}"
-        yield SourceRun(run, RunEvents(rows, model or dataflow).all_events(run, dataflow), notes + rows.notes)
+        account = _Account(rows)
+        run_events = account.counted(RunEvents(rows, model or dataflow).all_events(run, dataflow))
+        yield SourceRun(run, run_events, notes + rows.notes, account.losses)
 
 
 def _parse_times(path: Path, schema: dict[str, Table]) -> list[str]:
@@ -512,11 +520,7 @@ class RunEvents:
         end, seconds = _time(row), _elapsed(row)
         location = f"training/{number}"
         yield events.Begin(location, "epoch", end - seconds, index=number)
-        measures = {
-            name: _encode_number(value)
-            for name, value in row.items()
-            if not _KEY_COLUMN.fullmatch(name) and name not in ("epoch", "elapsed_time") and value is not None
-        }
+        measures = _measures(row)
         training = {name: value for name, value in measures.items() if not name.startswith("val_")}
         if training:
             yield events.Measured(location, training)
@@ -559,6 +563,69 @@ class RunEvents:
         epoch_count = _to_float(self.rows.settings.get("num_epochs"))
         if self.rows.rows("otestingmodel") or len(self.rows.rows("otrainingmodel")) >= epoch_count:
             yield events.End(self.now)
+
+
+class _Account:
+    """The account of a run: what its rows hold, and how much of it the events have."""
+
+    def __init__(self, rows: TrainingRows) -> None:
+        self.losses = LossReport()
+        count = self.losses.count
+        filters, adaptations = rows.rows("ofilters"), rows.rows("iadaptation")
+        count(PARAMETERS, sum(len(_settings(row)) for row in (rows.settings, *filters, *adaptations)))
+        count(POINTS, rows.lost_points + sum(len(_measures(row)) for row in rows.rows("otrainingmodel")))
+        tests = rows.rows("otestingmodel")
+        count(POINTS, sum(not _KEY_COLUMN.fullmatch(name) for row in tests for name in row))
+        count(LAYERS, len(rows.rows("ilayers")))
+        count(ADAPTATIONS, len(rows.rows("oadaptation")))
+        self.datasets = {str(row["dataset_name"]) for row in rows.rows("ifilters")}
+        count(DATASETS, len(self.datasets))
+        count(FILES, sum(bool(row.get("model_dir")) for row in rows.rows("otrainedmodel")))
+        self.has_settings = bool(adaptations)
+
+    def counted(self, run_events: Iterator[events.AnyEvent]) -> Iterator[events.AnyEvent]:
+        """Yield the events, and complete the account at their end."""
+        preserve, described = self.losses.preserve, set[str]()
+        for event in run_events:
+            if isinstance(event, events.Measured):
+                preserve(POINTS, len(event.values))
+            elif isinstance(event, events.Begin):
+                preserve(PARAMETERS, len(event.values))
+            elif isinstance(event, events.Layers):
+                preserve(LAYERS, len(event.layers))
+            elif isinstance(event, events.Adapted):
+                preserve(ADAPTATIONS)
+                preserve(PARAMETERS, len(event.parameters) if self.has_settings else 0)
+                self.has_settings = False  # all adaptations have the same parameters
+            elif isinstance(event, events.Data):
+                preserve(DATASETS, event.name in self.datasets - described)
+                preserve(FILES, bool(event.kind == "model" and event.path))
+                described.add(event.name)
+            yield event
+        self._close()
+
+    def _close(self) -> None:
+        reasons = {
+            PARAMETERS: "a setting that another of the same name, or a later row, replaces",
+            POINTS: "rows of epochs without a number",
+            ADAPTATIONS: "the learning rate did not change, or the epoch is not readable",
+            FILES: "the last file of the model counts",
+        }
+        for kind, tally in self.losses.tallies.items():
+            missing = tally.source - tally.exact
+            if missing > 0:
+                self.losses.leave_out(kind, kind, reasons.get(kind, "it is not a part of the training"), missing)
+        self.losses.lack("digests of the data and the model", "the dump has names and paths only")
+        self.losses.lack("software and machine", "the dump does not name them")
+
+
+def _measures(row: Row) -> events.Values:
+    """Return the measures in a row of an epoch."""
+    return {
+        name: _encode_number(value)
+        for name, value in row.items()
+        if not _KEY_COLUMN.fullmatch(name) and name not in ("epoch", "elapsed_time") and value is not None
+    }
 
 
 def _layer(row: Row) -> dict[str, object]:

@@ -35,6 +35,8 @@ MARK_BYTES = 256
 MAX_LINE_BYTES = 1 << 16
 FIRST = "0" * 64
 """Digest that the first line of a ledger has in place of that of a line before it."""
+SCRUBBED = "scrubbed-artifact"
+"""Kind of the line about an artifact that was removed because it had a secret."""
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -68,7 +70,7 @@ class Ledger:
         return self.path.is_file()
 
     def append(self, kind: str, **facts: Any) -> None:
-        """Write a line to the disk: what happened (`sealed`, `removed`, `rewritten`), and the facts."""
+        """Write a line to the disk: what happened (`sealed`, `removed`, `rewritten`, …), and the facts."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW, 0o644)
         try:

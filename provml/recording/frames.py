@@ -5,7 +5,7 @@ Four facts are passed to nobody and are read here:
 - the arguments of a framework's training function, from the variables of the callers of a callback
 - how a loop was left: an iterator cannot see whether `break` or an exception dropped it
 - whether a `sys.exit` was caught, and with which code a worker of `multiprocessing` exits
-- which call of the user's function makes the steps of an optimizer (autolog only)
+- which call of the user's function makes the steps of an optimizer, and whether an exception left its loop (autolog)
 
 Frames are read and never changed. PROVML_NO_FRAME_INSPECTION=1 switches all of it off, and it is off by itself where
 the interpreter has no frames. Bytecode is read only on the versions of CPython in `BYTECODE_VERSIONS`. The fallbacks:
@@ -26,6 +26,7 @@ import os
 import sys
 import sysconfig
 import threading
+import weakref
 from collections.abc import Callable, Collection, Generator, Iterator
 from functools import lru_cache
 from time import perf_counter
@@ -192,6 +193,83 @@ class CallTracker:
         while frame is not None and (id(frame), frame.f_code) != self._frame:
             frame = frame.f_back
         self._is_over = frame is None or frame.f_lasti < _earliest_offset(frame.f_code, self._offset)
+
+
+class LoopPosition:
+    """The innermost frame that made all steps of a training, and where it made the last one that was noted.
+
+    An exception comes from the training if it passes through this frame, inside a loop around the steps. No frame is
+    kept, only identities and code.
+    """
+
+    def __init__(self, *libraries: str) -> None:
+        self._libraries = libraries
+        self._callers: list[tuple[int, CodeType, int]] = []
+
+    def note(self) -> None:
+        """Note where the callers outside of the libraries are, up to the script or the cell of a notebook."""
+        frame: FrameType | None = sys._getframe(1) if is_enabled() else None
+        while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in self._libraries:
+            frame = frame.f_back
+        callers: list[tuple[int, CodeType, int]] = []
+        while frame is not None and len(callers) < MAX_CALLERS:
+            callers.append((id(frame), frame.f_code, frame.f_lasti))
+            frame = frame.f_back if not frame.f_code.co_name.startswith("<") else None
+        if self._callers:
+            before = {(identity, code) for identity, code, _ in self._callers}
+            callers = [caller for caller in callers if caller[:2] in before] or callers
+        self._callers = callers
+
+    def is_left_by(self, error: BaseException) -> bool:
+        """Return whether an exception, or one that it was raised from, left the loop; True if that is unknown."""
+        if not self._callers or not _traceback_offsets(error):
+            return True
+        identity, code, offset = self._callers[0]
+        checked: set[int] = set()
+        exception: BaseException | None = error
+        while exception is not None and id(exception) not in checked:  # contexts may form a cycle
+            checked.add(id(exception))
+            raised_at = _traceback_offsets(exception).get(identity)
+            if raised_at is not None and (raised_at == offset or _share_loop(code, offset, raised_at)):
+                return True
+            exception = exception.__context__
+        return False
+
+
+@lru_cache(maxsize=256)
+def _share_loop(code: CodeType, first: int, second: int) -> bool:
+    """Return whether two bytecode offsets are in one loop."""
+    loops = [(item.argval, item.offset) for item in dis.get_instructions(code) if "BACKWARD" in item.opname]
+    return any(begin <= first <= end and begin <= second <= end for begin, end in loops)
+
+
+class ForeignLoop:
+    """A loop over an iterator of another package: how it was left, when Python drops the iterator."""
+
+    def __init__(self, iterator: Any, *libraries: str) -> None:
+        self._loop: Loop | None = _ForeignLoop() if knows_bytecode() else None
+        self._libraries = libraries
+        self._reference = weakref.ref(iterator, self._on_drop) if self._loop is not None else None
+
+    def note_item(self) -> None:
+        """Note the frame that takes items. The frame is the same for all of them: one call is enough."""
+        frame: FrameType | None = sys._getframe(1) if self._loop is not None else None
+        while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in self._libraries:
+            frame = frame.f_back
+        if frame is not None and self._loop is not None:
+            self._loop.take_item(frame)
+
+    def _on_drop(self, reference: object) -> None:
+        try:
+            if self._loop is not None:
+                self._loop.leave(sys._getframe(1))
+        except Exception:  # at the end of the process, modules may be gone
+            self._loop = None
+
+    @property
+    def exit_error(self) -> BaseException | None:
+        """The exception that left the loop; None if it was not left, or by a `break`."""
+        return self._loop.exit_error(None) if self._loop is not None and self._loop.is_left else None
 
 
 @lru_cache(maxsize=256)
@@ -388,6 +466,13 @@ class InspectedLoop(TracedLoop):
             return _instruction_start(code, last) in _reachable(code, start, depth)
         except Exception:  # unexpected instructions
             return True
+
+
+class _ForeignLoop(InspectedLoop):
+    """A loop whose iterator survives an exception that it raises itself: an exception is noticed in the loop only."""
+
+    def _is_unwinding(self) -> bool:
+        return False
 
 
 class LoopIterable(Iterator[T]):

@@ -152,6 +152,22 @@ def _spawned() -> tuple[int | None, list[str]]:
     return index, [process.boot_id(), process.host(), *map(str, numbers)]
 
 
+def rank_name(number: int) -> str:
+    """Return the name of a rank among the writers of a run.
+
+    A process may start ranks several times, for one run: those of a further call have the number of its first process.
+    """
+    identity = _child_identity()
+    first = identity[-1] - number if _spawned()[1] and identity else 1
+    return str(number) if first == 1 else f"{number}.{first}"
+
+
+def is_worker_starting() -> bool:
+    """Return whether this process, a worker of `multiprocessing`, is being set up: its rank is not known yet."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    return multiprocessing is not None and bool(getattr(multiprocessing.current_process(), "_inheriting", False))
+
+
 def _number_in(names: Iterable[str]) -> int | None:
     """Return the number in the first of these variables that is set; None if it is none."""
     value = next((os.environ[name] for name in names if os.environ.get(name)), "")

@@ -143,16 +143,33 @@ class Run(RunCore):
         if self.disabled:
             return
         header.pid, header.start_ticks, header.pid_namespace = os.getpid(), process.start_ticks(), process.namespace()
-        header.host, header.boot_id, header.rank = process.host(), process.boot_id(), self.rank or 0
-        if not header.main:
-            header.writer = ids.new_writer_id() if self.rank is None else f"{RANK_PREFIX}{self.rank}"
+        header.host, header.boot_id = process.host(), process.boot_id()
         self.home = absolute(self.home)
+        is_starting = inherit.is_worker_starting()
+        if not is_starting:
+            self._identify(header)
         self._writer = JournalWriter(
-            self.home / "runs" / self.id, header, strict=self.strict, is_new=is_new, destination=self._destination
+            self.home / "runs" / self.id,
+            header,
+            strict=self.strict,
+            is_new=is_new,
+            destination=self._destination,
+            identify=self._identify if is_starting else None,
         )
         self.id = self._writer.header.run
         self._emit, self._acquire_buffer = self._writer.emit, self._writer.acquire_buffer
         CONTEXT.activate(self)
+
+    def _identify(self, header: events.Header) -> None:
+        """Name the journal of this process, which may be a rank.
+
+        A worker of `multiprocessing` that unpickles a run while it starts knows its rank with its first event.
+        """
+        self.rank = inherit.rank()
+        header.rank = self.rank or 0
+        if not header.main:
+            name = ids.new_writer_id() if self.rank is None else f"{RANK_PREFIX}{inherit.rank_name(self.rank)}"
+            header.writer = name
 
     def _record_environment(self) -> None:
         """Record the environment. `git status` may be slow, so a thread asks for changed files."""

@@ -6,6 +6,7 @@ import contextlib
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,15 +38,19 @@ class JournalWriter:
         is_new: bool = False,
         limits: Limits | None = None,
         destination: Destination | None = None,
+        identify: Callable[[events.Header], None] | None = None,
     ) -> None:
         self.strict = strict
+        self._identify = identify
+        """Completes the header before the journal is opened, with the first event."""
         self._destination = destination
         self._limits = limits or CONTEXT.limits
         self._reset(JournalTarget(folder, header, self._limits))
         CONTEXT.writers.add(self)
         if is_new:
             self._target.claim_folder()
-        self._open()
+        if identify is None:
+            self._open()
         if self._target.error is not None:
             self.report_error(self._target.error)
 
@@ -125,8 +130,12 @@ class JournalWriter:
                 file.abandon()
 
     def _open_pending(self) -> None:
-        """Open the journal of a forked child, or the next one of a run that was suspended."""
-        if self._is_forked:
+        """Open the journal of a child process, or the next one of a run that was suspended."""
+        if self._identify is not None:
+            identify, self._identify = self._identify, None
+            identify(self.header)
+            self._open()
+        elif self._is_forked:
             self._is_forked = False
             self._target.identify_child()
             self._open()
@@ -314,8 +323,8 @@ class JournalWriter:
             if self._ended.is_set():
                 self.is_suspended = False  # nothing was recorded since
                 return
-            if self._is_forked:  # a child that recorded nothing
-                self._is_forked = False
+            if self._is_forked or self._identify is not None:  # a child that recorded nothing
+                self._is_forked, self._identify = False, None
                 self._ended.set()
                 return
         try:

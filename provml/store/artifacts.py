@@ -20,6 +20,7 @@ from provml.journal import events
 from provml.journal.artifacts import FOLDER_TYPE, REMOVED_SUFFIX, ArtifactFiles
 from provml.journal.reader import read_data, read_header
 from provml.journal.run_files import journals_of_run, list_journals
+from provml.journal.seals import SCRUBBED, Ledger
 from provml.model.values import IRI
 from provml.rdf.namespaces import RUNS
 from provml.store.checkpoint import Problem
@@ -349,12 +350,14 @@ def check_artifacts(home: Path) -> list[Problem]:
             continue
         except OSError as error:
             problems.append(Problem(name, 0, (error.strerror or str(error)).lower()))
+    scrubbed = {line.entry.get("sha256") for line in Ledger(home).lines() if line.entry.get("kind") == SCRUBBED}
     for key in list_journals(home):
         with contextlib.suppress(OSError, FileFormatError):  # the check of the journals reports it
             for reference in _references_of_journal(home / "runs" / key, f"runs/{key}"):
                 problems += [
                     Problem(reference.journal, reference.line, f"the artifact {sha256} is missing")
                     for sha256 in _missing(files, reference)
+                    if sha256 not in scrubbed
                 ]
     return problems
 

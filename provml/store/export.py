@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import IO, Any
 
 import pyoxigraph as ox
 
 from provml.rdf.jsonld_writer import to_jsonld
 from provml.rdf.namespaces import PREFIXES
+from provml.store.alignments import Alignment, aligned_triples
 from provml.store.graph_names import PROVIDED_GRAPHS
 
 FORMATS = {
@@ -45,12 +47,18 @@ class Output(io.RawIOBase):
         return len(data)
 
 
-def write(graph: ox.Store, file: Output, fmt: str) -> int:
+def write(graph: ox.Store, file: Output, fmt: str, vocabularies: Sequence[Alignment] = ()) -> int:
     """Write a graph to a binary file and return the number of triples. The ontologies are left out.
 
+    `vocabularies` are alignments with other vocabularies: what they imply is written too.
     RDF/XML cannot hold control characters: each becomes U+FFFD, and a warning is logged. Other formats are exact.
     """
     quads: Iterable[ox.Quad] = _quads(graph, fmt)
+    prefixes = dict(PREFIXES)
+    if vocabularies:
+        triples = aligned_triples(graph, vocabularies)
+        quads = chain(quads, (ox.Quad(triple.subject, triple.predicate, triple.object) for triple in triples))
+        prefixes |= {prefix: iri for item in vocabularies for prefix, iri in item.prefixes.items()}
     if len(graph) <= MAX_SORTED:
         quads = sorted(quads, key=lambda q: (str(q.graph_name), str(q.subject), str(q.predicate), str(q.object)))
     xml_quads = _XmlQuads(quads) if fmt == "rdf" else None
@@ -59,7 +67,7 @@ def write(graph: ox.Store, file: Output, fmt: str) -> int:
         file.write(to_jsonld(counter).encode())
     else:
         output: Any = file if xml_quads is None else _XmlFile(file)
-        ox.serialize(counter, output, format=FORMATS[fmt], prefixes=PREFIXES)
+        ox.serialize(counter, output, format=FORMATS[fmt], prefixes=prefixes)
     if xml_quads is not None and xml_quads.replaced:
         message = "provml: %d texts have characters that RDF/XML cannot hold; each is written as U+FFFD. %s"
         logging.getLogger("provml").warning(message, xml_quads.replaced, "Other formats, such as ttl, are exact.")

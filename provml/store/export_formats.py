@@ -60,7 +60,8 @@ class ExportFormat:
 
 
 def _rdf(name: str, summary: str) -> ExportFormat:
-    return ExportFormat(name, summary, (f".{name}",), RDF_WRITER, many=True, group="RDF")
+    options = {"vocabularies": "terms of other vocabularies to add, such as fair4ml,schema"}
+    return ExportFormat(name, summary, (f".{name}",), RDF_WRITER, many=True, group="RDF", options=options)
 
 
 def _prov(name: str, summary: str, *suffixes: str) -> ExportFormat:

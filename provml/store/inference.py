@@ -44,7 +44,7 @@ def materialize(store: ox.Store, target: ox.NamedNode) -> int:
     store.clear_graph(target)
     with contextlib.ExitStack() as stack:
         merged = _merged(store, stack)
-        inferred = _infer(merged)
+        inferred = infer(merged)
         del merged
         gc.collect()
     store.bulk_extend(ox.Quad(triple.subject, triple.predicate, triple.object, target) for triple in inferred)
@@ -60,7 +60,7 @@ def _merged(store: ox.Store, stack: contextlib.ExitStack) -> ox.Store:
     return merged
 
 
-def _infer(graph: ox.Store) -> list[ox.Triple]:
+def infer(graph: ox.Store) -> list[ox.Triple]:
     """Add all that follows to a graph, and return it."""
     schema = Schema(graph)
     inferred = _add(graph, schema.hierarchy())
@@ -252,10 +252,13 @@ class Schema:
     def _property_rules(self) -> Iterator[Rule]:
         """Properties: those above, inverse, symmetric and transitive ones, and chains."""
         below = self._named((low, high) for low, highs in self.properties.items() for high in highs)
+        named = {high for _, high in below}
         for reads, values in _table("?p ?q", below):
             yield Rule(reads, f"{values} ?s ?p ?o", "s", "q", "o")
         inverse = self._named(self.pairs(f"{OWL}inverseOf"))
         inverse |= {(b, a) for a, b in inverse}
+        for low, highs in self.properties.items():  # p below the inverse of q
+            inverse |= self._named((low, self.value(high, f"{OWL}inverseOf")) for high in highs if high not in named)
         symmetric = self.instances(f"{OWL}SymmetricProperty")
         inverse |= self._named((p, p) for p in symmetric)
         for reads, values in _table("?p ?q", inverse):
@@ -280,11 +283,12 @@ class Schema:
                 yield Rule(frozenset(condition.reads), str(where), "s", _TYPE, target)
 
     def _restrictions(self) -> Iterator[Rule]:
-        """Members of a class below `p only C` have values in C; below `p value v` they have v."""
+        """Members of a class below `p only C` have values in C, below `p value v` v, and below `p Self` themselves."""
         ranges = self.pairs(f"{RDFS}range")
         for node, p in self.pairs(f"{OWL}onProperty"):
             only, value = self.value(node, f"{OWL}allValuesFrom"), self.value(node, f"{OWL}hasValue")
-            if not isinstance(p, ox.NamedNode) or (only is None and value is None):
+            has_self = getattr(self.value(node, f"{OWL}hasSelf"), "value", "") == "true"
+            if not isinstance(p, ox.NamedNode) or (only is None and value is None and not has_self):
                 continue
             members = {low for low, highs in self.classes.items() if node in highs and isinstance(low, ox.NamedNode)}
             implied = {c for q, node in ranges if q in (p, *self.properties.get(p, ())) for c in self.above(node)}
@@ -292,8 +296,8 @@ class Schema:
                 for target in self.above(only) - implied if only is not None else ():
                     where = f"?m {p} ?s {values} ?m a ?c FILTER(!isLiteral(?s))"
                     yield Rule(reads | {p.value}, where, "s", _TYPE, target)
-                if value is not None:
-                    yield Rule(reads, f"{values} ?s a ?c", "s", p, value)
+                if value is not None or has_self:
+                    yield Rule(reads, f"{values} ?s a ?c", "s", p, "s" if value is None else value)
 
     def _identity(self) -> Iterator[Rule]:
         """Functional properties imply owl:sameAs, which is symmetric and transitive, and shares all triples."""

@@ -31,8 +31,8 @@ _ATTRIBUTE, _INDEX = ox.NamedNode(f"{PROVLAKE}wasDerivedFromAttribute"), ox.Name
 _RANK = ox.NamedNode(f"{PROVML}rankingValue")
 _MODEL = ox.NamedNode(f"{PROVML}Model")
 _GRAPH = ox.DefaultGraph()
-_RANK_SUFFIX = re.compile(r"(.+)@\d+")
-"""How the IRI of a stage ends in the journal of a rank other than the first."""
+_RANK_SUFFIX = re.compile(r"(.+)@\d+(\.\d+)?")
+"""How the IRI of a stage ends in the journal of a rank other than the first, and of a further launch in one run."""
 
 Node = ox.NamedNode | ox.BlankNode
 Nodes = set[Node]
@@ -167,6 +167,8 @@ class _Links:
         """Return the training that a further rank of it, such as `training@1`, is a part of."""
         match = _RANK_SUFFIX.fullmatch(training.value)
         firsts = [match[1], f"{match[1]}@0"] if match is not None else []  # of a parent process, or of rank 0
+        if match is not None and match[2]:  # of rank 0 of this launch first
+            firsts.insert(0, f"{match[1]}@0{match[2]}")
         trainings = (node for node in map(ox.NamedNode, firsts) if self._has_type(node, _TRAINING))
         return next(trainings, training)
 

@@ -869,18 +869,21 @@ class Store:
             runs = [run] if run is not None else self.runs()
             return export_runs(Source(self, runs, chosen, options, run is None), file)
         chosen.check_options(options)
+        vocabularies = options.get("vocabularies", "")
         if not isinstance(file, (str, os.PathLike)):
-            return Exported(self._export(run_name, file, chosen.name))
+            return Exported(self._export(run_name, file, chosen.name, vocabularies))
         with atomic_write(Path(file)) as output:
-            return Exported(self._export(run_name, output, chosen.name))
+            return Exported(self._export(run_name, output, chosen.name, vocabularies))
 
-    def _export(self, run_id: str | None, file: IO[bytes], fmt: str) -> int:
+    def _export(self, run_id: str | None, file: IO[bytes], fmt: str, vocabularies: str) -> int:
         """Write to a file; a damaged index is healed and exported again, unless a part is written already."""
         from provml.store import export
+        from provml.store.alignments import find
 
+        chosen = find(vocabularies) if vocabularies else []
         index, output = self._index, export.Output(file)
         try:
-            return export.write(self.graph(run_id), output, fmt)
+            return export.write(self.graph(run_id), output, fmt, chosen)
         except RuntimeError as error:
             if not is_damaged(error):
                 raise
@@ -888,7 +891,7 @@ class Store:
         self._heal(index, damage)
         if output.has_begun:
             raise IndexDamaged(damage_reason(damage))
-        return export.write(self.graph(run_id), output, fmt)
+        return export.write(self.graph(run_id), output, fmt, chosen)
 
 
 def _create_home(home: Path) -> None:

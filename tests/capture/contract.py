@@ -198,7 +198,7 @@ class CaptureContract:
         store.export("whole", file, "nt")
         report = validate(file.getvalue())
         assert report, str(report)
-        assert store.problems == []
+        assert store.problems == [], store.problems
 
     # ---- what does not change
 

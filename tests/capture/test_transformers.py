@@ -262,3 +262,26 @@ def test_fine_tuning_uses_a_base_model_and_its_saved_model_is_the_trained_one(tm
     assert evaluated == {str(tmp_path / "checkpoints" / "model.safetensors")}, "one model, in memory and in its file"
     roles = {event["at"]: event["role"] for event in events if event["e"] == "used" and event.get("role") != "model"}
     assert (roles["evaluation"], roles["evaluation-2"]) == ("validation", "test")
+
+
+def test_the_folder_that_push_to_hub_writes_is_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with Capture("pushed", model="net", home=tmp_path / "home", strict=True) as capture:
+        network: Any = Network()
+        training = trainer(tmp_path, network, capture, epochs=1, save_strategy="no", eval_strategy="no")
+        training.train()
+        network.config = SimpleNamespace(_name_or_path="")  # for the model card
+        training.hub_model_id = "someone/net"  # as if the repository existed
+        with pytest.raises(Exception, match="offline"):  # the folder is complete before the upload begins
+            training.push_to_hub()
+        training.evaluate(Digits("test"))
+    (weights,) = (tmp_path / "checkpoints").glob("*.safetensors")
+    with provml.open(tmp_path / "home") as store:
+        evaluated = ask(
+            store,
+            """SELECT ?d { ?e a provml:EvaluationExecution ; provml:evaluated ?model . ?model provlake:sha256 ?d ;
+               prov:wasGeneratedBy/a provml:TrainingExecution }""",
+        )
+        assert evaluated == [(digest_of(weights),)]

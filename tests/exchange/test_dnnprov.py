@@ -15,6 +15,8 @@ from example_runs.asking import ExampleGraph, Row
 
 from provml.errors import FileFormatError
 from provml.exchange import ImportOptions, SkippedPart, SourceRun, dnnprov
+from provml.exchange import read as read_dump
+from provml.exchange.losses import POINTS
 from provml.journal import events
 from provml.mapping import iris
 
@@ -496,3 +498,22 @@ def test_other_files_are_not_recognised(tmp_path: Path, text: str):
     assert not dnnprov.DfAnalyzerDump().recognises(dump(tmp_path, text))
     assert not dnnprov.DfAnalyzerDump().recognises(tmp_path)
     assert not dnnprov.DfAnalyzerDump().recognises(tmp_path / "none.sql")
+
+
+@needs_dump
+def test_the_account_of_the_authors_dump_adds_up(tmp_path: Path):
+    totals = read_dump(DUMP, tmp_path / "home").totals
+    assert totals.is_complete
+    epochs, tests = rows("ds_otrainingmodel"), rows("ds_otestingmodel")
+    assert totals.tally(POINTS).source >= 2 * len(epochs) + len(tests)
+    assert totals.tally(POINTS).left_out == 0
+    assert totals.tally(dnnprov.ADAPTATIONS).source == len(rows("ds_oadaptation"))
+
+
+def test_the_account_names_what_is_left_out(tmp_path: Path):
+    [run] = read(tmp_path, SETTINGS, EPOCHS.replace("|0.25|1", "|0.25|NULL"))
+    assert isinstance(run, SourceRun)
+    list(run.events)
+    assert run.losses.is_complete
+    assert run.losses.tally(POINTS).left_out == 1
+    assert [str(remark) for remark in run.losses.losses] == ["metric points: rows of epochs without a number"]

@@ -59,7 +59,7 @@ def test_owl_api_loads_all_modules_with_the_catalog(modules: dict[str, Any]) -> 
 
 def test_owl_api_loads_the_alignment_with_its_catalog() -> None:
     loaded = load_with_owl_api(ALIGNMENTS[0], CATALOGS[1])
-    assert iris_of(ALIGNMENTS) < set(loaded["ontologies"])
+    assert iris_of(ALIGNMENTS[:1]) < set(loaded["ontologies"])
 
 
 @pytest.mark.parametrize("name", ["provml.owl", "provml.ttl"])

@@ -432,7 +432,7 @@ def test_rdf_xml_keeps_carriage_returns(home: Path):
 
 
 def test_an_unknown_export_format_is_an_error(home: Path):
-    with Store(home) as store, pytest.raises(FileFormatError, match="Use one of nt, nq"):
+    with Store(home) as store, pytest.raises(FileFormatError, match=r"unknown format 'xls'. Did you mean xlsx"):
         store.export(None, io.BytesIO(), "xls")
 
 
@@ -1224,7 +1224,7 @@ def test_an_export_to_a_path_has_the_format_of_its_extension(tmp_path: Path, ext
     with provml.open(tmp_path / "home") as store:
         assert store.export("latest", file) == store.export("latest", expected, extension.lower())
         assert file.read_bytes() == expected.getvalue()
-        with pytest.raises(FileFormatError, match=r"x\.foo: unknown extension '\.foo'\. Use one of \.nt, \.nq"):
+        with pytest.raises(FileFormatError, match=r"x\.foo: unknown extension '\.foo'\. Name the format"):
             store.export("latest", "x.foo")
         assert store.export("latest", tmp_path / "x.foo", "nt") > 0
 

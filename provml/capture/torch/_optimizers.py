@@ -204,7 +204,7 @@ def make_change_check(optimizers: Mapping[str, Any]) -> Callable[[], bool]:
     snapshots, versions = [], []
     for _, groups, _ in counts:
         for index, group in enumerate(groups):
-            snapshots.append((groups, index, group, _snapshot(group)))
+            snapshots.append((groups, index, group, snapshot(group)))
             tensors = [value for key, value in group.items() if key not in IGNORED_KEYS and hasattr(value, "_version")]
             versions += [(tensor, tensor._version) for tensor in tensors]  # tensors are changed in place
 
@@ -226,7 +226,7 @@ def make_change_check(optimizers: Mapping[str, Any]) -> Callable[[], bool]:
 def single_group(optimizers: Mapping[str, Any]) -> FastPath | None:
     """Return the groups, the group and a copy of its values if there is one optimizer with one group and no tensors."""
     groups = [
-        (item.param_groups, group, _snapshot(group)) for item in optimizers.values() for group in item.param_groups
+        (item.param_groups, group, snapshot(group)) for item in optimizers.values() for group in item.param_groups
     ]
     if len(groups) != 1 or len(optimizers) != 1 or any(hasattr(value, "_version") for value in groups[0][1].values()):
         return None
@@ -241,7 +241,7 @@ def all_immutable(optimizers: Mapping[str, Any]) -> bool:
     return all(type(item) in IMMUTABLE_TYPES for item in items)
 
 
-def _snapshot(group: dict[str, Any]) -> dict[str, Any]:
+def snapshot(group: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a group to compare with later; lists, dictionaries and arrays are copied."""
     return {
         key: copy(value) if key not in IGNORED_KEYS and _is_mutable(value) else value for key, value in group.items()

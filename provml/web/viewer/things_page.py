@@ -53,14 +53,19 @@ DATA_USES = (
 
 def models(viewer: Viewer, params: QueryParams) -> Page:
     """Return the page of all models; only those of this page are described."""
+    context = _paged(viewer, params, viewer.cached("models", lambda: _all_models(viewer)))
+    context["rows"] = _described(viewer, context["rows"])
+    return Page("models.html", "Models", context)
+
+
+def _all_models(viewer: Viewer) -> list[tuple[str, str, str]]:
+    """Return all models with what made them and its run, those of the latest run first."""
     order = {info.id: number for number, info in enumerate(viewer.runs())}
-    rows = viewer.cached("models", lambda: [(str(model), str(maker)) for model, maker in viewer.select(MODELS)])
+    rows = [(str(model), str(maker)) for model, maker in viewer.select(MODELS)]
     listed = [(model, maker, run) for model, maker in rows if viewer.shows(run := _run_id(maker))]
     listed.sort(key=lambda row: natural_key(row[0]), reverse=True)
     listed.sort(key=lambda row: order.get(row[2], len(order)))
-    context = _paged(viewer, params, listed)
-    context["rows"] = _described(viewer, context["rows"])
-    return Page("models.html", "Models", context)
+    return listed
 
 
 def _described(viewer: Viewer, models: list[tuple[str, str, str]]) -> list[dict[str, Any]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import pickle
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -177,6 +179,47 @@ def test_two_optimizers_have_a_loss_each(isolated_home: Path):
         generator = [loss for losses in batch_losses(store, "optimizer_2.loss") for loss in losses]
         assert generator == pytest.approx(facts.more["losses_g"])
         assert used(store)["optimizer_2.learning_rate"] == 0.01
+
+
+def test_a_rate_is_changed_at_the_step_of_its_own_optimizer(isolated_home: Path):
+    networks = [torch.nn.Linear(4, 1) for _ in range(2)]
+    first, second = (torch.optim.SGD(network.parameters(), lr=0.1) for network in networks)
+    loader = torch.utils.data.DataLoader(torch.ones(24, 4), batch_size=4)
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False, frameworks=["torch"]):
+        for epoch in range(3):
+            for x in loader:
+                for optimizer, network in zip((first, second), networks, strict=True):
+                    if optimizer is second and epoch == 1:
+                        continue  # it rests, with a rate that was set for its next step
+                    optimizer.zero_grad()
+                    network(x).sum().backward()
+                    optimizer.step()
+            if epoch == 0:
+                second.param_groups[0]["lr"] = 0.02
+    with provml.open(isolated_home / "home") as store:
+        assert [row[:4] for row in adaptations(store)] == [(3, "optimizer_2.learning_rate", 0.1, 0.02)]
+
+
+def test_a_finished_optimizer_is_released(isolated_home: Path):
+    def train() -> list[weakref.ref[Any]]:
+        network = loops.Net()
+        optimizer = torch.optim.Adam(network.parameters())
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        for _ in range(2):
+            for x, y in loops.loaders()[0]:
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(network(x), y).backward()
+                optimizer.step()
+            scheduler.step()
+        return [weakref.ref(item) for item in (network, optimizer, scheduler, next(network.parameters()))]
+
+    with autologging(home=isolated_home / "home", strict=True, frameworks=["torch"]):
+        references = train()
+        gc.collect()
+        assert [reference() for reference in references] == [None] * 4
+    with provml.open(isolated_home / "home") as store:
+        assert store.run("latest").status == "FINISHED"
+        assert len(rules(store)) == 2
 
 
 def test_weights_that_are_changed_by_hand_are_steps_too(isolated_home: Path):

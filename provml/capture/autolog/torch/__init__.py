@@ -33,6 +33,7 @@ def activate(session: Session, patches: Patches) -> None:
     _wrap_construction(torch, observer, patches)
     _wrap_loaders(torch, observer, patches)
     _wrap_gradients(torch, observer, patches)
+    _wrap_zero_grad(torch, observer, patches)
     _wrap_losses(torch, observer, patches)
     _wrap_modes_and_files(torch, observer, patches)
 
@@ -169,7 +170,7 @@ def _compiler_check(torch: Any) -> Callable[[], bool]:
 
 
 def _wrap_gradients(torch: Any, observer: Observer, patches: Patches) -> None:
-    """Wrap the backward pass, `zero_grad`, and the scaling of losses."""
+    """Wrap the backward pass and the scaling of losses."""
     is_compiler_active = _compiler_check(torch)
 
     def make_backward(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -198,19 +199,30 @@ def _wrap_gradients(torch: Any, observer: Observer, patches: Patches) -> None:
         chosen._torchdynamo_disable = True  # type: ignore[attr-defined]  # the compiler calls it and does not look inside
         return wraps(original)(chosen)
 
-    def on_zero_grad(result: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
-        observer.on_zero_grad(optimizer)
-
-    def on_module_zero_grad(result: Any, module: Any, *args: Any, **kwargs: Any) -> None:
-        observer.on_module_zero_grad(module)
-
     def on_scale(result: Any, scaler: Any, outputs: Any) -> None:
         observer.on_scale(scaler, outputs, result)
 
     patches.wrap(torch.autograd, "backward", make_backward)
-    patches.wrap(torch.optim.Optimizer, "zero_grad", lambda original: _observed(observer, original, on_zero_grad))
-    patches.wrap(torch.nn.Module, "zero_grad", lambda original: _observed(observer, original, on_module_zero_grad))
     patches.wrap(torch.amp.GradScaler, "scale", lambda original: _observed(observer, original, on_scale))
+
+
+def _wrap_zero_grad(torch: Any, observer: Observer, patches: Patches) -> None:
+    """Wrap `zero_grad`, which forgets the losses in the gradients."""
+
+    def make_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+        def zero_grad(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            mirror = observer.mirrors.get(id(optimizer))
+            if mirror is not None and mirror.losses and observer.is_observing():
+                mirror.clear()
+            return original(optimizer, *args, **kwargs)
+
+        return wraps(original)(zero_grad)
+
+    def on_module_zero_grad(result: Any, module: Any, *args: Any, **kwargs: Any) -> None:
+        observer.on_module_zero_grad(module)
+
+    patches.wrap(torch.optim.Optimizer, "zero_grad", make_zero_grad)
+    patches.wrap(torch.nn.Module, "zero_grad", lambda original: _observed(observer, original, on_module_zero_grad))
 
 
 def _wrap_losses(torch: Any, observer: Observer, patches: Patches) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from time import perf_counter, time
 from typing import Any, NamedTuple
@@ -18,7 +19,9 @@ from provml.capture.torch._optimizers import OptimizerTracker, unwrap_network
 from provml.capture.torch._schedulers import initial_settings
 from provml.journal.events import Batches
 from provml.journal.values import jsonable
+from provml.recording import inherit
 from provml.recording.data import Data
+from provml.recording.frames import LoopPosition
 from provml.recording.safety import never_raise, report_errors
 from provml.recording.stages import Epoch, Stage
 
@@ -28,14 +31,58 @@ MAX_ROWS = 4096
 """Rows that wait at most for the end of their epoch: reading a loss from a GPU waits for the GPU."""
 
 
+class WeakList:
+    """Objects of the script in the order in which they were added, which keeps none of them alive."""
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        self._references = [weakref.ref(item) for item in items]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (item for reference in self._references if (item := reference()) is not None)
+
+    def __contains__(self, item: object) -> bool:
+        return any(item is other for other in self)
+
+    def __len__(self) -> int:
+        """Return how many were added, also those that are gone."""
+        return len(self._references)
+
+    def append(self, item: Any) -> None:
+        """Add an object."""
+        self._references.append(weakref.ref(item))
+
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """Yield the objects that exist with their numbers, from 1."""
+        for number, reference in enumerate(self._references, 1):
+            if (item := reference()) is not None:
+                yield number, item
+
+
 class ObservedTracker(OptimizerTracker):
     """The hyperparameters of optimizers as they were at a step."""
 
-    __slots__ = ("observed",)
+    __slots__ = ("_weak_schedulers", "observed")
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
-        super().__init__(on_change=on_change)
+    def __init__(self) -> None:
+        self._weak_schedulers = WeakList()
+        super().__init__()
         self.observed: Any = None
+
+    @property
+    def schedulers(self) -> list[Any]:  # a scheduler would keep its optimizer alive
+        """The schedulers that exist."""
+        return list(self._weak_schedulers)
+
+    @schedulers.setter
+    def schedulers(self, schedulers: Iterable[Any]) -> None:
+        self._weak_schedulers = WeakList(schedulers)
+
+    def _undeclared_of(self, optimizer: Any) -> list[Any]:
+        """Return none: autolog knows all schedulers that were made since it began."""
+        return [] if self._weak_schedulers else super()._undeclared_of(optimizer)
+
+    def on_compared(self) -> None:
+        """Remember nothing: the mirror of each optimizer notices changes."""
 
     def current_hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters of the step that is being recorded, otherwise those of now."""
@@ -57,9 +104,9 @@ class Setup:
     """What a training begins with, as far as it was observed."""
 
     def __init__(self) -> None:
-        self.networks: list[Any] = []
-        self.optimizers: list[Any] = []
-        self.schedulers: list[Any] = []
+        self.networks = WeakList()
+        self.optimizers = WeakList()
+        self.schedulers = WeakList()
         self.loaders: list[Any] = []
         self.loss = ""
         self.scaler: Any = None
@@ -86,7 +133,7 @@ class Capture(CaptureBase):
     """Records the training loops that the observer of autolog recognizes, one after the other."""
 
     def __init__(self, **settings: Any) -> None:
-        self.tracker = ObservedTracker(self._note_change)
+        self.tracker = ObservedTracker()
         super().__init__(source=self.tracker, **settings)
         self.timeline = Timeline(self._begin_epoch, self._add_row, self._add_phases)
         self.setup = Setup()
@@ -96,8 +143,9 @@ class Capture(CaptureBase):
         self.steps = 0
         self.row_total = 0
         """Rows of the training so far."""
-        self.has_changed = False
         self._observed_values: dict[str, Any] = {}
+        self.position = LoopPosition()
+        """Where the steps are made."""
         self.conclude_observation: Callable[[], None] = lambda: None
         """Ends the open row and phase of the observer."""
         self._rows: list[Row] = []
@@ -111,9 +159,6 @@ class Capture(CaptureBase):
         self._usual_phases: int | None = None
         self._files: list[tuple[Any, bool]] = []
 
-    def _note_change(self) -> None:
-        self.has_changed = True
-
     # ---- begin and end
 
     def begin(self, setup: Setup, began: float) -> None:
@@ -122,14 +167,14 @@ class Capture(CaptureBase):
         self.setup = setup
         self.timeline = Timeline(self._begin_epoch, self._add_row, self._add_phases)
         self._usual_phases, self._validations, self._stage_by_data, self._phases_of_epoch = None, [], {}, set()
-        self.whole_losses, self.row_total = set(), 0
+        self.whole_losses, self.row_total, self._last_row = set(), 0, None
         self._set_optimizers()
         self._begin_stage(began)
 
     def _set_optimizers(self) -> None:
         optimizers = self.setup.optimizers
-        names = [""] if len(optimizers) == 1 else [f"optimizer_{number}" for number in range(1, len(optimizers) + 1)]
-        self.tracker.optimizers = dict(zip(names, optimizers, strict=True))
+        named = {"" if len(optimizers) == 1 else f"optimizer_{number}": item for number, item in optimizers.numbered()}
+        self.tracker.optimizers = weakref.WeakValueDictionary(named)  # type: ignore[assignment]  # used as a mapping
         self.tracker.schedulers = list(self.setup.schedulers)
 
     @never_raise
@@ -138,11 +183,11 @@ class Capture(CaptureBase):
         setup = self.setup
         layers = self.try_or(self._layers, list[dict[str, Any]]())
         after = self.models.checkpoint(setup.resumed_from, read=True) if setup.resumed_from is not None else None
-        model = setup.networks[0] if setup.networks else (setup.optimizers or [None])[0]
+        model = next(iter(setup.networks), None) or next(iter(setup.optimizers), None)
         values = self._settings() | {"num_layers": len(layers) or None}
         using = self._training_data()
         stage = self.begin_training(values, using=using, model=model, after=after, ago=perf_counter() - began)
-        for network in setup.networks[1:]:
+        for network in list(setup.networks)[1:]:
             self.models.add_alias(network)
         torch = sys.modules["torch"]
         for kind in dict.fromkeys(type(optimizer).__name__ for optimizer in setup.optimizers):
@@ -172,8 +217,8 @@ class Capture(CaptureBase):
             values |= {f"{name}.{key}": value for key, value in initial_settings(scheduler).items()}
         if setup.scaler is not None:
             values |= {"amp.scale": setup.scaler.get_scale(), "amp.growth_factor": setup.scaler.get_growth_factor()}
-        if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
-            values["world_size"] = int(os.environ["WORLD_SIZE"])
+        if (size := inherit.world_size() or 1) > 1:
+            values["world_size"] = size
         return values
 
     def _initial_hyperparameters(self) -> dict[str, Any]:
@@ -186,10 +231,12 @@ class Capture(CaptureBase):
         self._observed_values = dict(values)
         return values
 
-    def observe_hyperparameters(self) -> Change | None:
-        """Return the hyperparameters of a step if some changed since the step before."""
-        self.has_changed = False
-        values, before = self.tracker.current_hyperparameters(), self._observed_values
+    def observe_hyperparameters(self, optimizer: Any) -> Change | None:
+        """Return the hyperparameters of a step of an optimizer if some of its own changed since its step before."""
+        before = self._observed_values
+        own = {name for name, entry in self.tracker.entries().items() if entry.optimizer is optimizer}
+        current = self.tracker.current_hyperparameters()
+        values = before | {name: value for name, value in current.items() if name in own}
         changed = [name for name, value in values.items() if name not in before or not is_same(before[name], value)]
         change = None
         if changed and self.stage is not None:
@@ -197,7 +244,6 @@ class Capture(CaptureBase):
             techniques = {name: self.tracker.technique_of_change(name, before[name], values[name]) for name in revised}
             change = Change(values, techniques)
         self._observed_values = values
-        self.tracker.on_compared()
         self.tracker.on_checked()
         return change
 
@@ -214,8 +260,9 @@ class Capture(CaptureBase):
     def join(self, optimizer: Any, network: Any, schedulers: list[Any]) -> None:
         """Add an optimizer that takes turns with those of the training."""
         self.setup.add_optimizer(optimizer)
-        self.setup.schedulers += schedulers
-        is_new = not any(network is other for other in self.setup.networks)
+        for scheduler in schedulers:
+            self.setup.schedulers.append(scheduler)
+        is_new = network not in self.setup.networks
         if network is not None and is_new:
             self.setup.networks.append(network)
             self.models.add_alias(network)
@@ -256,18 +303,32 @@ class Capture(CaptureBase):
     def conclude(self, error: BaseException | None = None) -> None:
         """End the open training: record what is waiting, and its model.
 
-        An error after the last planned epoch is not one of the training.
+        An error after the last planned epoch, or outside of the loop of the training, is not one of the training. An
+        exception that left the loop over the last batches is one, also if the script caught it.
         """
         self.conclude_observation()
         if self.stage is not None:
+            if error is not None and not self.position.is_left_by(error):
+                error = None
+            self._end_timeline()
+            row = self._last_row
+            error = error or (row.source.exit_error if row is not None and row.source is not None else None)
             self._conclude(error)
             planned = self.hyperparameters.recorded_value("epochs")
             is_complete = bool(self.timeline.rule) and isinstance(planned, int) and self.epochs_done >= planned
             self.end_training(error=None if is_complete else error)
 
+    def _on_cell_error(self, error: BaseException) -> None:
+        """End the training if the exception of a notebook's cell left its loop."""
+        if self.stage is not None and self.position.is_left_by(error):
+            self.conclude(error)
+
+    @never_raise
+    def _end_timeline(self) -> None:
+        self.timeline.end()
+
     @never_raise
     def _conclude(self, error: BaseException | None) -> None:
-        self.timeline.end()
         self._flush()
         row = self._last_row
         if error is None or (row is not None and row.source is not None and row.source.is_over):
@@ -333,7 +394,9 @@ class Capture(CaptureBase):
         if self._means:
             epoch.measured(**{name: total / count for name, (total, count) in self._means.items()})
         epoch._ended = min(self.last_activity, before)
-        epoch.done()
+        row = self._last_row
+        is_pass = row is not None and row.source is not None and self.timeline.rule == LOADER
+        epoch.done(error=row.source.exit_error if is_pass else None)  # type: ignore[union-attr]
         self.epoch, self._means = None, {}
         self.epochs_done += 1
         if self._phases_of_epoch or self._usual_phases is None:
@@ -358,7 +421,11 @@ class Capture(CaptureBase):
                 self._flushed = row.ended
 
     def _are_in_main_memory(self) -> bool:
-        return all(loss.device.type == "cpu" for losses in self._rows[-1].losses.values() for loss in losses)
+        return all(
+            type(loss) is float or loss.device.type == "cpu"
+            for losses in self._rows[-1].losses.values()
+            for loss in losses
+        )
 
     def _flush(self) -> None:
         """Write the rows as one event. This converts the losses, which waits for the device that computed them."""
@@ -469,7 +536,7 @@ class Capture(CaptureBase):
         if phase.model is not None:
             model = self.models.resolve(phase.model)
         else:
-            network = self.setup.networks[0] if self.setup.networks else None
+            network = next(iter(self.setup.networks), None)
             model = self.models.resolve(network) if network is not None else self.models.resolve()
         self.data.reset("test")
         using = self._phase_data(phase, "test")
@@ -507,8 +574,8 @@ class Capture(CaptureBase):
 
 def to_floats(tensors: list[Any]) -> list[float]:
     """Return tensors of one element as numbers, with one transfer for all of a kind."""
-    if not tensors:
-        return []
+    if all(type(tensor) is float for tensor in tensors):
+        return tensors
     torch = sys.modules["torch"]
     try:
         with torch.no_grad():

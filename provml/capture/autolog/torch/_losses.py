@@ -10,6 +10,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from provml.capture.torch._optimizers import snapshot
+
 MAX_LOSSES = 64
 """Losses that are kept for one step: a loop that accumulates more has no loss that could be reported."""
 
@@ -26,6 +28,30 @@ class Mirror:
         parameters = [item for group in optimizer.param_groups for item in group["params"] if item.requires_grad]
         positions = sorted({0, len(parameters) // 2, len(parameters) - 1}) if parameters else []
         self._probes = [weakref.ref(parameters[position]) for position in positions]
+        self._groups: Any = None
+        self._snapshots: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._tensors: list[tuple[Any, int]] = []
+
+    def watch(self, optimizer: Any) -> None:
+        """Remember the hyperparameters of the optimizer, as long as it lives."""
+        self._groups = optimizer.param_groups
+        self._snapshots = [(group, snapshot(group)) for group in self._groups]
+        self._tensors = [
+            (value, value._version) for group in self._groups for value in group.values() if hasattr(value, "_version")
+        ]
+
+    def has_changed(self, optimizer: Any) -> bool:
+        """Return whether a hyperparameter may have been set since `watch`. It is called at every step."""
+        groups = optimizer.param_groups
+        if groups is not self._groups or len(groups) != len(self._snapshots):
+            return True
+        try:
+            for group, (watched, values) in zip(groups, self._snapshots, strict=True):
+                if group is not watched or group != values:
+                    return True
+            return any(tensor._version != version for tensor, version in self._tensors) if self._tensors else False
+        except Exception:  # values that cannot be compared may have changed
+            return True
 
     def state(self) -> list[Any]:
         """Return what a backward pass changes if it reaches the optimizer."""

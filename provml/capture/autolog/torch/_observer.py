@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import get_ident
 from typing import Any
 
@@ -19,7 +19,7 @@ from provml.capture.autolog.torch._capture import Capture, Setup
 from provml.capture.autolog.torch._losses import Mirror
 from provml.capture.autolog.torch._networks import find_network
 from provml.capture.autolog.torch._timeline import LOADER, Pass, Phase, Row, now
-from provml.recording.frames import CallTracker, is_called_from
+from provml.recording.frames import CallTracker, ForeignLoop, LoopPosition, is_called_from
 
 LIBRARIES = ("torch", "provml", "accelerate", "apex", "deepspeed")
 """Packages whose functions are not the user's."""
@@ -39,25 +39,33 @@ class Observer:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.torch = sys.modules["torch"]
+        self._tensor_type = self.torch.Tensor
+        self._is_grad_enabled = self.torch.is_grad_enabled
+        self.whole_losses: set[str] = set()
+        """Functions that are known to compute the whole loss of the training."""
         self._optimizer_count = 0
         self._serials: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         """Optimizers by the order of their construction, from 1."""
         self._schedulers: list[weakref.ref[Any]] = []
         self._reset()
+        _observers.add(self)
 
     def _reset(self) -> None:
-        self.pid = os.getpid()
+        self._is_forked = False
         self._thread = 0
         self._capture: Capture | None = None
         self._setup: Setup | None = None
         """The training whose first row is not complete yet."""
         self._began = 0.0
-        self._mirrors: dict[int, Mirror] = {}
+        self.mirrors: dict[int, Mirror] = {}
+        """The losses in the gradients of each optimizer, by its identity."""
         self._numbers: dict[int, int] = {}
         """The number of each optimizer in the training, by its identity."""
         self._ignored: weakref.WeakSet[Any] = weakref.WeakSet()
         self._unassigned: list[Any] = []
         self._passes: weakref.WeakKeyDictionary[Any, Pass] = weakref.WeakKeyDictionary()
+        self._latest: tuple[Callable[[], Any], Pass] | None = None
+        """The iterator that gave the last batch, by a weak reference, and its pass."""
         self._last_pass: Pass | None = None
         self._training_pass: Pass | None = None
         self._row: Row | None = None
@@ -74,6 +82,8 @@ class Observer:
         self._zeroed: weakref.WeakKeyDictionary[Any, list[Mirror]] = weakref.WeakKeyDictionary()
         self._pending_losses: list[Any] = []
         self._is_by_hand = False
+        self._position = LoopPosition(*LIBRARIES)
+        self._noted_pass: Pass | None = None
         self._last_serial = 0
         """The last optimizer that existed when the training began."""
 
@@ -81,15 +91,20 @@ class Observer:
 
     def is_observing(self) -> bool:
         """Return whether this thread of this process is observed."""
-        if self.pid != os.getpid():
-            self._reset()
-            if "torch.utils.data._utils.worker" in sys.modules and self.torch.utils.data.get_worker_info() is not None:
-                self.pid = os.getpid()
-                self._thread = -1  # a worker of a loader trains nothing
         session = self.session
         if session._owners or not session.is_active:
             return False
+        if self._is_forked:
+            self._is_forked = False
+            is_worker = "torch.utils.data._utils.worker" in sys.modules
+            if is_worker and self.torch.utils.data.get_worker_info() is not None:
+                self._thread = -1  # a worker of a loader trains nothing
         return not self._thread or self._thread == get_ident()
+
+    def after_fork(self) -> None:
+        """Start from nothing in a forked child, which knows later whether it is a worker of a loader."""
+        self._reset()
+        self._is_forked = True
 
     @property
     def needs_calls(self) -> bool:
@@ -109,7 +124,7 @@ class Observer:
 
     def _add_mirror(self, optimizer: Any) -> None:
         """Follow the gradients of an optimizer as long as it lives."""
-        mirrors, identity = self._mirrors, id(optimizer)
+        mirrors, identity = self.mirrors, id(optimizer)
         mirrors[identity] = Mirror(optimizer, lambda: mirrors.pop(identity, None))
         self._zeroed = weakref.WeakKeyDictionary()
 
@@ -119,8 +134,9 @@ class Observer:
         self._schedulers.append(weakref.ref(scheduler))
         capture = self._capture
         optimizer = getattr(scheduler, "optimizer", None)
-        if capture is not None and any(optimizer is item for item in capture.setup.optimizers):
-            capture.tracker.schedulers.append(scheduler)
+        if capture is not None and optimizer in capture.setup.optimizers:
+            capture.setup.schedulers.append(scheduler)
+            capture.tracker.schedulers = list(capture.setup.schedulers)
 
     def _schedulers_of(self, optimizer: Any) -> list[Any]:
         live = [reference() for reference in self._schedulers]
@@ -138,17 +154,25 @@ class Observer:
         began = now()
         if self._phase is not None and (self._phase.losses or self._phase.batches):
             self._end_phase(began)
-        self._passes[iterator] = Pass(loader, began)
+        self._passes[iterator] = Pass(loader, began, loop=ForeignLoop(iterator, *LIBRARIES))
 
     def on_batch(self, iterator: Any, asked: float) -> None:
         """Note that a loader gave a batch."""
-        source = self._passes.get(iterator)
-        if source is None:
-            return
+        latest = self._latest
+        if latest is not None and latest[0]() is iterator:
+            source = latest[1]
+        else:
+            observed = self._passes.get(iterator)
+            if observed is None:
+                return
+            source = observed
+            self._latest = weakref.ref(iterator), source
         source.batches += 1
         source.is_fresh = True
+        if source.batches == 1 and source.loop is not None:
+            source.loop.note_item()
         self._last_pass = source
-        if self._capture is not None and not self.torch.is_grad_enabled():
+        if self._capture is not None and not self._is_grad_enabled():
             self._phase_of(asked, OVER_LOADER, source).batches += 1
         elif self._phase is not None and source is not self._training_pass:
             self._phase.source = source
@@ -164,11 +188,6 @@ class Observer:
                 self._phase.ended = now()
 
     # ---- losses
-
-    @property
-    def whole_losses(self) -> set[str]:
-        """Functions that are known to compute the whole loss of the training."""
-        return self._capture.whole_losses if self._capture is not None else set()
 
     def on_training_loss(self, name: str, value: Any) -> None:
         """Note the result of a loss function of PyTorch with gradients, which may be the whole loss or a part of it."""
@@ -194,8 +213,11 @@ class Observer:
         source = self._last_pass
         if source is not None and source.is_fresh:
             self._use_pass(source)
-        self._pending_losses = [self._copy(tensor) for tensor in _as_list(tensors) if _is_scalar(tensor)]
-        mirrors = self._mirrors
+        if type(tensors) is self._tensor_type:
+            self._pending_losses = [self._copy(tensors)] if tensors.numel() == 1 else []
+        else:
+            self._pending_losses = [self._copy(tensor) for tensor in _as_list(tensors) if _is_scalar(tensor)]
+        mirrors = self.mirrors
         if len(mirrors) == 1:  # no other optimizer could be meant
             return [(mirror, []) for mirror in mirrors.values()]
         return [(mirror, mirror.state()) for mirror in mirrors.values()]
@@ -210,7 +232,7 @@ class Observer:
             mirror.add(losses)
         if reached:
             return
-        if self._is_by_hand or (self._unassigned and not self._mirrors and self._adopt_by_hand()):
+        if self._is_by_hand or (self._unassigned and not self.mirrors and self._adopt_by_hand()):
             self._step_by_hand(losses)
         else:
             self._unassigned = [*self._unassigned, *losses][-8:]
@@ -224,8 +246,9 @@ class Observer:
             return False  # it was made before autolog began, and adds up gradients
         called = [module for reference in self._called.values() if (module := reference()) is not None]
         self._thread, self._is_by_hand, self._setup = get_ident(), True, Setup()
+        self._position, self._noted_pass = LoopPosition(*LIBRARIES), None
         if called:
-            self._setup.networks = [max(called, key=lambda module: sum(1 for _ in module.parameters()))]
+            self._setup.networks.append(max(called, key=lambda module: sum(1 for _ in module.parameters())))
         self._began, first, self._unassigned = now(), self._unassigned, []
         for loss in first:
             self._step_by_hand([loss])
@@ -246,7 +269,10 @@ class Observer:
             self._capture.last_activity = row.ended
 
     def _copy(self, loss: Any) -> Any:
-        """Return a copy of a loss as it is now, without scaling; nothing is transferred."""
+        """Return a loss as it is now, without scaling: a number if it is in main memory, otherwise a copy.
+
+        Nothing is transferred: that would wait for the device.
+        """
         if self._scaled is not None and self._scaled[0]() is loss:
             unscaled = self._scaled[1]()
             loss = unscaled if unscaled is not None else loss
@@ -255,6 +281,11 @@ class Observer:
         is_new = functional is not None and capture is not None and functional[1] not in capture.whole_losses
         if is_new and functional is not None and capture is not None and functional[0]() is loss:
             capture.name_loss(functional[1])
+        if type(loss) is self._tensor_type and loss.is_cpu and not self.torch.compiler.is_compiling():
+            try:
+                return loss.item()
+            except Exception:  # a tensor without a value, such as one of a transformed function
+                return loss.detach().clone()
         return loss.detach().clone()
 
     def _use_pass(self, source: Pass) -> None:
@@ -269,18 +300,12 @@ class Observer:
             if item is not None:
                 item.is_fresh = False
 
-    def on_zero_grad(self, optimizer: Any) -> None:
-        """Note that the gradients of an optimizer are set to zero."""
-        mirror = self._mirrors.get(id(optimizer))
-        if mirror is not None:
-            mirror.clear()
-
     def on_module_zero_grad(self, module: Any) -> None:
         """Note that the gradients of a module are set to zero."""
         mirrors = self._zeroed.get(module)
         if mirrors is None:
             identities = {id(parameter) for parameter in module.parameters()}
-            mirrors = self._zeroed[module] = [item for item in self._mirrors.values() if item.holds(identities)]
+            mirrors = self._zeroed[module] = [item for item in self.mirrors.values() if item.holds(identities)]
         for mirror in mirrors:
             mirror.clear()
 
@@ -288,11 +313,12 @@ class Observer:
 
     def before_step(self, optimizer: Any) -> None:
         """Note that an optimizer is about to make a step."""
-        number = self._numbers.get(id(optimizer))
-        if number is None or self._mirrors[id(optimizer)].optimizer() is not optimizer:
+        number, candidate = self._numbers.get(id(optimizer)), self.mirrors.get(id(optimizer))
+        if number is None or candidate is None or candidate.optimizer() is not optimizer:
             if optimizer in self._ignored or not self._adopt(optimizer):
                 return
             number = self._numbers[id(optimizer)]
+        mirror = self.mirrors[id(optimizer)]
         if self._phase is not None:
             self._end_phase(now())
         row, source, capture = self._row, self._training_pass, self._capture
@@ -303,14 +329,17 @@ class Observer:
             self._end_row()
             capture = self._capture
             row = self._row = Row(self._row_began(source), source, batch, self._calls.number)
-        if capture is not None and self._setup is None:
-            capture.tracker.on_step(optimizer, None, None)
-            if capture.has_changed:
-                row.change = capture.observe_hyperparameters() or row.change
-        self._mirrors[id(optimizer)].is_stepping = True
+        if capture is not None and self._setup is None and mirror.has_changed(optimizer):
+            row.change = capture.observe_hyperparameters(optimizer) or row.change
+            mirror.watch(optimizer)
+        mirror.is_stepping = True
 
     def _note_call(self) -> None:
         """Note which call of the user's function makes the step, as long as that may matter."""
+        source = self._training_pass
+        if source is None or source is not self._noted_pass:
+            self._noted_pass = source
+            self._position.note()
         if self._capture is None or self._capture.timeline.rule != LOADER:
             self._calls.on_action()
 
@@ -322,7 +351,7 @@ class Observer:
         number, row = self._numbers.get(id(optimizer)), self._row
         if number is None or row is None:
             return
-        losses, closures = self._mirrors[id(optimizer)].take()
+        losses, closures = self.mirrors[id(optimizer)].take()
         if not losses:  # a step inside its backward pass, or gradients that the probes did not show
             losses = self._pending_losses or self._unassigned
         self._unassigned = []
@@ -347,6 +376,8 @@ class Observer:
             if row.source is not None:
                 setup.loaders = [row.source.loader]
             capture.begin(setup, self._began)
+            self.whole_losses = capture.whole_losses
+            capture.position = self._position
             capture.last_activity = row.ended
             capture.steps += 1
         if self._capture is not None:
@@ -364,7 +395,7 @@ class Observer:
         """Make an optimizer that makes its first step part of the training, or begin a training with it."""
         if is_called_from(*FRAMEWORKS) or self._is_captured(optimizer):
             self._ignored.add(optimizer)
-            self._mirrors.pop(id(optimizer), None)
+            self.mirrors.pop(id(optimizer), None)
             return False
         run = self.session.run()
         if run is None:
@@ -373,7 +404,7 @@ class Observer:
         self._serials.setdefault(optimizer, 0)  # made before autolog began
         called = [module for reference in self._called.values() if (module := reference()) is not None]
         network = find_network(optimizer, called, self.torch.nn.Module)
-        mirror = self._mirrors.get(id(optimizer))
+        mirror = self.mirrors.get(id(optimizer))
         if mirror is None or mirror.optimizer() is not optimizer:  # made before autolog began
             self._add_mirror(optimizer)
         if self._joins(optimizer):
@@ -394,6 +425,7 @@ class Observer:
             capture.conclude()
         self._end_row()
         self._numbers, self._capture, self._is_by_hand = {id(optimizer): 0}, None, False
+        self._position, self._noted_pass, self.whole_losses = LoopPosition(*LIBRARIES), None, set()
         source = self._training_pass
         self._began = source.began if source is not None and source.began >= self._previous_end else now()
         self._previous_end, self._setup, self._last_serial = self._began, Setup(), self._optimizer_count
@@ -404,8 +436,9 @@ class Observer:
 
     def _add(self, setup: Setup, optimizer: Any, network: Any) -> None:
         setup.add_optimizer(optimizer)
-        setup.schedulers += self._schedulers_of(optimizer)
-        if network is not None and not any(network is other for other in setup.networks):
+        for scheduler in self._schedulers_of(optimizer):
+            setup.schedulers.append(scheduler)
+        if network is not None and network not in setup.networks:
             setup.networks.append(network)
 
     def _joins(self, optimizer: Any) -> bool:
@@ -507,7 +540,7 @@ class Observer:
         capture = self._capture
         if isinstance(value, self.torch.nn.Module):
             return True
-        networks = capture.setup.networks if capture is not None else []
+        networks: Iterable[Any] = capture.setup.networks if capture is not None else ()
         pointers = {item.data_ptr() for network in networks for item in network.parameters()}
         return any(tensor.data_ptr() in pointers for tensor in _tensors(value))
 
@@ -530,6 +563,18 @@ class Observer:
         file = next((file for reference, file in self._loaded if id(reference()) in tensors), None)
         if file is not None:
             self._loaded_modules[module] = file
+
+
+_observers: weakref.WeakSet[Observer] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for observer in list(_observers):
+        observer.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _as_list(tensors: Any) -> list[Any]:

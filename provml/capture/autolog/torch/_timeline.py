@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from provml.recording.frames import ForeignLoop
+
 LOADER, CALL, VALIDATION, STEPS = "pass over the training loader", "call of the function that trains", "validation", ""
 """The rules."""
 MAX_WAITING_STEPS = 100_000
@@ -34,6 +36,12 @@ class Pass:
     is_fresh: bool = False
     """Whether it gave a batch since the last backward pass."""
     is_over: bool = False
+    loop: ForeignLoop | None = None
+
+    @property
+    def exit_error(self) -> BaseException | None:
+        """The exception that left the loop over the loader, also if the script caught it."""
+        return self.loop.exit_error if self.loop is not None and not self.is_over else None
 
 
 @dataclass(eq=False, slots=True)
