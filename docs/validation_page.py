@@ -48,7 +48,7 @@ def _constraint(path: Path) -> tuple[str, str]:
     lines = [f"### {title}\n", f"{comment} (`{path.relative_to(paths.shapes().parent).as_posix()}`)\n"]
     examples: dict[tuple[str, str], Path] = {}
     for example in sorted((EXAMPLES / path.stem).glob("fail-*.ttl")):
-        for result in validate(example, path):
+        for result in validate(example, only_shapes=path):
             examples.setdefault((result.severity, result.message), example)
     messages = sorted(examples, key=lambda message: (SEVERITIES.index(message[0]), message[1]))
     lines += [f"- {severity}: {text}" for severity, text in messages]

@@ -153,6 +153,7 @@ THIRD_PARTY = {
     "numpy": {"demo"},
     "openpyxl": {"exchange"},
     "owlready2": {"validation"},
+    "owlrl": {"validation"},
     "pandas": {"answers", "lake"},
     "polars": {"answers", "lake"},
     "prov": {"exchange", "rdf"},

@@ -372,7 +372,7 @@ def test_a_file_recorded_after_the_inference_causes_no_conflict():
         ]
         units = "SELECT ?d ?u { ?m provml:direction ?d ; provlake:unit ?u }"
         assert rows(store, units) == [("maximize", "ms"), ("minimize", "s")]
-        assert validate(graph_of(store, run.id), GENERATED).conforms
+        assert validate(graph_of(store, run.id), only_shapes=GENERATED).conforms
 
 
 def test_runs_without_a_file_and_with_different_versions_are_distinguished():
@@ -463,7 +463,7 @@ transformations:
         training.measured(**{"loss %": 1.0})
     with open_store() as store:
         assert store.problems == []
-        assert validate(graph_of(store, run.id), GENERATED).conforms
+        assert validate(graph_of(store, run.id), only_shapes=GENERATED).conforms
         asked = "SELECT ?u { [] prov:value ?v ; prov:wasDerivedFrom [ rdfs:label 'η' ; provlake:unit ?u ] }"
         assert rows(store, asked) == [("‰",)]
         assert rows(store, "SELECT ?v { ?n provlake:version ?v }") == [("v 2/β #1",)]
@@ -503,7 +503,7 @@ with record("flowers", model="alexnet", strict=True, workflow=flow, capture_envi
         subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": path})
     assert len(journals()) == 2
     with open_store() as store:
-        assert validate(graph_of(store, run.id), GENERATED).conforms
+        assert validate(graph_of(store, run.id), only_shapes=GENERATED).conforms
         directions = rows(store, "SELECT ?d { ?m rdfs:label 'score' ; provml:direction ?d }")
         assert directions == [("minimize",)]
         assert len(rows(store, "SELECT ?v { ?v provlake:version ?n }")) == 1

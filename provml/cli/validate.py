@@ -18,10 +18,11 @@ from provml.cli.terminal import terminal_width, wrap_line
 if TYPE_CHECKING:
     from provml.validation import Report
     from provml.validation.engine import EngineName
+    from provml.validation.inference import InferenceName
     from provml.validation.report import ProgressCallback
 
-FORMATS = ("text", "markdown", "json", "turtle", "html")
-FORMAT_BY_EXTENSION = {".md": "markdown", ".json": "json", ".ttl": "turtle", ".html": "html"}
+FORMATS = ("text", "markdown", "json", "turtle", "sarif", "html")
+FORMAT_BY_EXTENSION = {".md": "markdown", ".json": "json", ".ttl": "turtle", ".sarif": "sarif", ".html": "html"}
 
 PROGRESS_AFTER_SECONDS = 1.0
 """A validation that takes longer shows a progress bar."""
@@ -37,6 +38,20 @@ PROGRESS_AFTER_SECONDS = 1.0
     metavar="PATH",
     help="More shapes: a directory or a file. Shapes in $PROVML_SHAPES and in the directory `shapes` of a home are "
     "always used.",
+)
+@click.option(
+    "--only-shapes",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Shapes in place of all others: a directory or a file.",
+)
+@click.option(
+    "--inference",
+    type=click.Choice(["none", "types", "rdfs", "owlrl"]),
+    default="types",
+    show_default=True,
+    help="What the data implies: nothing, superclasses by the ontologies of provml, RDFS, or OWL RL.",
 )
 @click.option("--constraints", is_flag=True, help="Check W3C PROV-CONSTRAINTS, for any PROV document.")
 @click.option("--owl", is_flag=True, help="Check the consistency with the ontology by HermiT, without batches.")
@@ -66,6 +81,8 @@ def validate(
     *,
     all_runs: bool,
     shapes: tuple[Path, ...],
+    only_shapes: tuple[Path, ...],
+    inference: InferenceName,
     constraints: bool,
     owl: bool,
     engine: EngineName,
@@ -78,18 +95,21 @@ def validate(
     \b
     provml validate
     provml validate run.ttl --shapes my-shapes -o report.md
-    provml validate --constraints any-prov-document.trig
+    provml validate buildings.ttl --only-shapes Brick.ttl --inference rdfs
+    provml validate --constraints any-prov-document.provn
     provml validate --all --format json
 
-    By default the shapes of provml and your own are checked. --constraints and --owl replace them; combined with each
-    other or with --shapes, all of them are checked. The exit code is 1 if a constraint is violated; warnings and infos
-    are reported and do not count as violations. To check the journal files for corruption, use `provml verify`.
+    By default the shapes of provml and your own are checked. --shapes adds to them, --only-shapes replaces them, and so
+    do --constraints and --owl; combined with each other or with shapes, all of them are checked. The exit code is 1 if
+    a constraint is violated; warnings and infos are reported and do not count as violations. To check the journal files
+    for corruption, use `provml verify`.
     """
     if all_runs and target is not None:
         raise click.UsageError("Pass a run, a file or --all, not several of them.")
     if all_runs and owl:
         raise click.UsageError("--owl checks one run or one file: all runs are too much for a reasoner. Pass a run.")
-    checks = _Checks(shapes, engine, constraints, owl, shacl=bool(shapes) or not (constraints or owl))
+    options = {"shapes": shapes, "only_shapes": only_shapes or None, "engine": engine, "inference": inference}
+    checks = _Checks(options, constraints, owl, shacl=bool(shapes or only_shapes) or not (constraints or owl))
     with progress_bar() as progress:
         if target is not None and _is_file(target):
             report = checks.of_file(Path(target), home, progress)
@@ -103,11 +123,8 @@ def validate(
 class _Checks:
     """The checks that the options select."""
 
-    def __init__(
-        self, shapes: tuple[Path, ...], engine: EngineName, constraints: bool, owl: bool, *, shacl: bool
-    ) -> None:
-        self.shapes = shapes
-        self.engine = engine
+    def __init__(self, options: dict[str, Any], constraints: bool, owl: bool, *, shacl: bool) -> None:
+        self.options = options
         self.constraints = constraints
         self.owl = owl
         self.shacl = shacl
@@ -119,7 +136,7 @@ class _Checks:
         def parts() -> list[Report]:
             parts = []
             if self.shacl:
-                parts.append(store.validate(run, self.shapes, engine=self.engine, progress=progress))
+                parts.append(store.validate(run, progress=progress, **self.options))
             if self.constraints or self.owl:
                 name, data = labelled_graph(store, run)
                 parts += self._other_checks(data, name, progress)
@@ -130,13 +147,14 @@ class _Checks:
 
     def of_file(self, path: Path, home: Path | None, progress: ProgressCallback | None) -> Report:
         from provml.paths import default_home
-        from provml.validation import validate
-        from provml.validation.shape_files import builtin_shapes, user_shapes
+        from provml.validation.engine import validate_files
+        from provml.validation.shape_files import selected_shapes
 
         parts = []
         if self.shacl:
-            files = [*builtin_shapes(), *user_shapes(home or default_home()), *self.shapes]
-            parts.append(validate(path, files, engine=self.engine, label=str(path), progress=progress))
+            options = dict(self.options)
+            files = selected_shapes(options.pop("shapes"), options.pop("only_shapes"), home or default_home())
+            parts.append(validate_files(path, files, label=str(path), progress=progress, **options))
         return _combine([*parts, *self._other_checks(path, str(path), progress)])
 
     def _other_checks(self, data: Any, name: str, progress: ProgressCallback | None) -> list[Report]:
@@ -220,6 +238,8 @@ def _format_report(report: Report, fmt: str) -> str:
         return report.to_markdown().rstrip("\n")
     if fmt == "json":
         return report.to_json()
+    if fmt == "sarif":
+        return report.to_sarif()
     if fmt == "turtle":
         return report.to_rdf().rstrip("\n")
     if fmt == "html":

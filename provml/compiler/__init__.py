@@ -1,6 +1,7 @@
 """Compile an ontology into typed Python modules, SHACL shapes, a JSON-LD context and vocabulary pages.
 
     positions          lines of terms in a text
+    limits             hierarchies and expressions that are too deep
     problems           what a file lacks, and what is assumed instead
     owl_syntax         functional syntax, Manchester syntax and OWL/XML
     sources            ontology files and their imports

@@ -21,6 +21,7 @@ from provml.compiler.emit.shacl import ShapeWriter
 from provml.compiler.emit.unknown_term import unknown_term_shape
 from provml.compiler.fields import infer_fields
 from provml.compiler.infer import infer_classes, infer_properties
+from provml.compiler.limits import check_hierarchy
 from provml.compiler.naming import identifier
 from provml.compiler.problems import Problems
 from provml.compiler.schema import Schema
@@ -52,6 +53,8 @@ Files = dict[Path, str]
 
 def build_schema(targets: list[Source], imported: list[Source], modules: Mapping[Source, str]) -> Schema:
     """Return a schema with everything inferred."""
+    for source in targets:
+        check_hierarchy(source.triples, str(source.path))
     schema = Schema(targets, imported, modules)
     try:
         collect_terms(schema)

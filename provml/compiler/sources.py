@@ -15,6 +15,7 @@ import pyoxigraph as ox
 
 from provml import paths
 from provml.compiler import owl_syntax
+from provml.compiler.limits import check_nesting
 from provml.compiler.problems import Problems
 from provml.errors import FileFormatError, OntologyError
 from provml.rdf.namespaces import (
@@ -149,6 +150,7 @@ class Source:
         if self.is_converted:
             prefixes |= owl_syntax.prefixes(self.bytes)
         self.prefixes = dict(sorted(prefixes.items()))
+        check_nesting(graph, str(self.path))
         graph.canonicalize(ox.CanonicalizationAlgorithm.RDFC_1_0)
         triples = [(self._qualify(quad.subject), quad.predicate.value, self._qualify(quad.object)) for quad in graph]
         return sorted(triples, key=lambda triple: (str(triple[0]), triple[1], str(triple[2])))

@@ -13,7 +13,7 @@ from typing import Any
 
 from provml.errors import FileFormatError
 from provml.exchange.base import ImportOptions, SkippedPart, SourceRun
-from provml.exchange.losses import OTHERS, LossReport
+from provml.exchange.losses import DATASETS, OTHERS, PARAMETERS, POINTS, LossReport
 from provml.exchange.openlineage import OpenLineageRun, run_id_of
 from provml.exchange.provlake import ProvLakeRun, execution_of, workflow_of
 from provml.exchange.source_files import sha256_of, sniff
@@ -64,12 +64,14 @@ class OpenLineageFile:
             losses.preserve(OTHERS, len(run.in_order))
             if counts[run_id] > len(run.in_order):
                 losses.leave_out(OTHERS, "events", "the same event again", counts[run_id] - len(run.in_order))
+            run_events = run.all_events()
+            _account_for_datasets(losses, [message for _, message in run.in_order], run_events)
             losses.lack("parameters and metrics", "OpenLineage has none")
             if run.end is None:
                 losses.lack("how the run ended", "its status is LOST")
             note = _imported("openlineage", path, version, digest)
             last_time = run.in_order[-1][0]
-            yield SourceRun(run_id, _insert(run.all_events(), note), losses=losses, last_time=last_time)
+            yield SourceRun(run_id, _insert(run_events, note), losses=losses, last_time=last_time)
 
 
 class ProvLakeLog:
@@ -87,6 +89,7 @@ class ProvLakeLog:
         files = [file for file in _files(path, "*.log", "*.json*") if _has_words(file, b'"prov_obj"')]
         runs: dict[str, ProvLakeRun] = {}
         accounts: dict[str, LossReport] = {}
+        values: dict[str, list[tuple[str, Any]]] = {}
         digests: dict[str, list[Path]] = {}
         damaged = 0
         for file in files:
@@ -100,7 +103,9 @@ class ProvLakeLog:
                 losses = accounts.setdefault(run.id, LossReport())
                 losses.count(OTHERS)
                 losses.preserve(OTHERS)
-                run.feed(_with_references(message, losses), _time_of(message, file))
+                referenced = _with_references(message, losses)
+                values.setdefault(run.id, []).extend(_values_of(referenced))
+                run.feed(referenced, _time_of(message, file))
                 if file not in digests.setdefault(run.id, []):
                     digests[run.id].append(file)
             options.advance(file.stat().st_size)
@@ -116,7 +121,64 @@ class ProvLakeLog:
             digest = sha256_of(files_of_run[0]) if len(files_of_run) == 1 else ""
             note = _imported("provlake", path, "", digest)
             listed = run.all_events(is_silent=True)
+            account_for_values(losses, values[run_id], listed)
             yield SourceRun(run_id, _insert(listed, note), losses=losses, last_time=run.last_time)
+
+
+# ---- account
+
+
+def _values_of(message: Fields) -> Iterator[tuple[str, Any]]:
+    """Yield the values of a message of ProvLake."""
+    body = message.get("prov_obj")
+    values = body.get("values") if isinstance(body, dict) else None
+    if isinstance(values, dict):
+        yield from values.items()
+
+
+def account_for_values(losses: LossReport, values: list[tuple[str, Any]], run_events: list[events.Event]) -> None:
+    """Count the values of messages by what they are in the run; one whose name no event has is left out."""
+    measured, settings, data = set[str](), {"epoch"}, set[str]()
+    for event in run_events:
+        if isinstance(event, events.Measured):
+            measured |= event.values.keys()
+        elif isinstance(event, (events.Begin, events.Parameter, events.Adapted)):
+            settings |= event.values.keys()
+        elif isinstance(event, events.Data):
+            data |= {event.ref, event.name, event.path, *event.values}
+        elif isinstance(event, events.Produced):
+            settings |= event.values.keys()
+    for name, value in values:
+        is_data = isinstance(value, dict) and "value" in value
+        if is_data:
+            kind, is_there = DATASETS, str(value["value"]) in data or name in data
+        elif name.removeprefix("val_").removeprefix("test_") in measured or name in measured:
+            kind, is_there = POINTS, True
+        else:
+            kind, is_there = PARAMETERS, name in settings or name in data
+        losses.count(kind)
+        if is_there:
+            losses.preserve(kind)
+        else:
+            losses.leave_out(kind, name, "a run has no place for this value")
+
+
+def _account_for_datasets(losses: LossReport, messages: list[Fields], run_events: list[events.Event]) -> None:
+    """Count the datasets that events of OpenLineage name, and those of them that the run has."""
+    names: dict[str, None] = {}
+    for message in messages:
+        for side in ("inputs", "outputs"):
+            items = message.get(side)
+            for item in items if isinstance(items, list) else ():
+                if isinstance(item, dict) and item.get("name"):
+                    names[str(item["name"])] = None
+    data = {event.name for event in run_events if isinstance(event, events.Data)}
+    losses.count(DATASETS, len(names))
+    for name in names:
+        if name in data or any(other and name.endswith(other) for other in data):
+            losses.preserve(DATASETS)
+        else:
+            losses.leave_out(DATASETS, name, "the event names it without a use")
 
 
 # ---- files

@@ -75,7 +75,14 @@ class Field:
         has_fast_path = single or (min_count <= 1 and max_count != 0)
         self.fast_type, self.fast_check = _fast_path(kind, limits, pattern, choices) if has_fast_path else (None, None)
         self._convert = CONVERTERS[kind] if kind != "other" or datatype is None else _literal_converter(datatype)
+        if self._needs_zone:
+            self.fast_type, self.fast_check, self._convert = None, None, _to_stamp
         self._limit_checks = tuple((LIMITS[limit][1], bound) for limit, bound in limits)
+
+    @property
+    def _needs_zone(self) -> bool:
+        """Whether the datatype is xsd:dateTimeStamp, whose times have a time zone."""
+        return self.kind == "datetime" and self.datatype is not None and self.datatype.endswith("#dateTimeStamp")
 
     @property
     def expected(self) -> str:
@@ -99,6 +106,7 @@ class Field:
             return ", ".join(repr(choice) for choice in self.choices)
         is_datatype_fixed = self.kind == "other" and self.datatype is not None
         text = f"Literal(…, {self.datatype!r})" if is_datatype_fixed else EXPECTED[self.kind]
+        text += " with a time zone" if self._needs_zone else ""
         for limit, bound in self.limits:
             text += f" {LIMITS[limit][0]} {bound}"
         return f"{text} of the form {self.pattern}" if self.pattern else text
@@ -187,6 +195,8 @@ class Field:
             return "Pass a thing of that class, or its IRI if the node is described in another graph."
         if self.kind in ("float", "integer", "decimal") and isinstance(value, str):
             return "Convert the text to a number first."
+        if self._needs_zone and isinstance(value, datetime):
+            return "Give it a zone: datetime(…, tzinfo=UTC) or .astimezone()."
         if self.kind in ("time", "any") and isinstance(value, time):
             return "Pass it in UTC: only offsets of whole minutes up to 14 hours can be written."
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
@@ -306,6 +316,12 @@ def _to_time(value: object) -> object:
     """Return a time whose offset can be written; it is not converted to UTC, where it may be on another day."""
     scalar = plain(value)
     return scalar if isinstance(scalar, time) and has_valid_offset(scalar) else None
+
+
+def _to_stamp(value: object) -> object:
+    """Return a datetime with a time zone."""
+    scalar = plain(value)
+    return scalar if isinstance(scalar, datetime) and scalar.utcoffset() is not None else None
 
 
 def has_valid_offset(value: datetime | time) -> bool:

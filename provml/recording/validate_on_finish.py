@@ -62,7 +62,7 @@ def report_of_journal(journal: Path) -> Report:
         mapper.emit(outcome(mapper.run, mapper.state.experiment, header.time, status, end))
     _load(store, mapper)
     files = [*builtin_shapes(), *user_shapes(journal.parents[2])]
-    return validate(ValidationGraph(store), files, label=f"run {journal.parent.name}")
+    return validate(ValidationGraph(store), only_shapes=files, label=f"run {journal.parent.name}")
 
 
 def _load(store: ox.Store, mapper: EventMapper) -> None:

@@ -295,8 +295,14 @@ def _warn(folder: Path, url: str) -> None:
     home, state = folder.parent.parent, read_state(folder)
     reason = f" ({state.error})" if state is not None and state.error else ""
     size = unsent_bytes(folder, state) if state is not None else 0
-    text = "provml: %s bytes of run %s are not at %s yet%s. They are safe here; send them with `provml ship %s %s`."
-    logging.getLogger("provml").warning(text, f"{size:,}", folder.name, url, reason, home, url)
+    artifacts = len(state.contents) if state is not None else 0
+    if state is not None and not size and not artifacts:  # all has arrived; only the last answer has not
+        return
+    parts = [f"{size:,} bytes"] if size or not artifacts else []
+    parts += [f"{artifacts} artifacts"] if artifacts else []
+    missing = " and ".join(parts)
+    text = "provml: %s of run %s are not at %s yet%s. They are safe here; send them with `provml ship %s %s`."
+    logging.getLogger("provml").warning(text, missing, folder.name, url, reason, home, url)
 
 
 def _after_fork() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import IO, Any
 
@@ -15,6 +15,7 @@ from provml.rdf.jsonld_writer import to_jsonld
 from provml.rdf.namespaces import PREFIXES
 from provml.store.alignments import Alignment, aligned_triples
 from provml.store.graph_names import PROVIDED_GRAPHS
+from provml.store.loaded_literals import as_written
 
 FORMATS = {
     "nt": ox.RdfFormat.N_TRIPLES,
@@ -47,13 +48,21 @@ class Output(io.RawIOBase):
         return len(data)
 
 
-def write(graph: ox.Store, file: Output, fmt: str, vocabularies: Sequence[Alignment] = ()) -> int:
+def write(
+    graph: ox.Store,
+    file: Output,
+    fmt: str,
+    vocabularies: Sequence[Alignment] = (),
+    *,
+    written: Mapping[ox.Quad, list[ox.Quad]] | None = None,
+) -> int:
     """Write a graph to a binary file and return the number of triples. The ontologies are left out.
 
-    `vocabularies` are alignments with other vocabularies: what they imply is written too.
+    `vocabularies` are alignments with other vocabularies: what they imply is written too. `written` are the
+    quads that were loaded in other words than the store has them.
     RDF/XML cannot hold control characters: each becomes U+FFFD, and a warning is logged. Other formats are exact.
     """
-    quads: Iterable[ox.Quad] = _quads(graph, fmt)
+    quads: Iterable[ox.Quad] = as_written(_quads(graph, fmt), written or {})
     prefixes = dict(PREFIXES)
     if vocabularies:
         triples = aligned_triples(graph, vocabularies)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from provml.model.thing import Thing
     from provml.validation import Report
     from provml.validation.engine import EngineName
+    from provml.validation.inference import InferenceName
     from provml.validation.report import ProgressCallback
 
 FORM = "application/x-www-form-urlencoded"
@@ -455,14 +456,16 @@ class RemoteStore(StoreElsewhere):
         run_id: str | None = "latest",
         shapes: Any = (),
         *,
+        only_shapes: Any = None,
         engine: EngineName = "sparql",
+        inference: InferenceName = "types",
         progress: ProgressCallback | None = None,
     ) -> Report:
         """Have a run, or all (None), validated by the service, against its shapes; `shapes` are for local stores."""
         from provml.validation.report import Report
         from provml.validation.results import Result, ValidationScope
 
-        if shapes or engine != "sparql":
+        if shapes or only_shapes is not None or engine != "sparql" or inference != "types":
             advice = "Export the run, and validate the file with your shapes."
             raise ServiceError(self.url, "a service validates against its own shapes", advice)
         query = f"?{urlencode({'run': self.run(run_id).id})}" if run_id is not None else ""

@@ -61,7 +61,9 @@ if TYPE_CHECKING:
     from provml.store.run_table import RunTable
     from provml.validation import Report
     from provml.validation.engine import EngineName
+    from provml.validation.inference import InferenceName
     from provml.validation.report import ProgressCallback
+    from provml.validation.shape_files import ShapePaths
 
 RunNames = str | HasId | Iterable[str | HasId]
 """One or more runs, by id, by a unique start or end of it, by IRI, or as `latest`."""
@@ -813,15 +815,21 @@ class Store:
     def validate(
         self,
         run_id: str | None = "latest",
-        shapes: Path | str | Iterable[Path | str] = (),
+        shapes: ShapePaths = (),
         *,
+        only_shapes: ShapePaths | None = None,
         engine: EngineName = "sparql",
+        inference: InferenceName = "types",
         progress: ProgressCallback | None = None,
     ) -> Report:
-        """Validate a run, or all (None), against the shapes of provml and of the home, and against `shapes`."""
-        from provml.store.validate import validate_runs
+        """Validate a run, or all (None), against the shapes of provml and of the home, and against `shapes`.
 
-        return validate_runs(self, run_id, shapes, engine=engine, progress=progress)
+        `only_shapes` replace those of provml and of the home. `inference` is none, types, rdfs or owlrl.
+        """
+        from provml.store.validate import ValidationOptions, validate_runs
+
+        options = ValidationOptions(shapes, only_shapes, engine, inference)
+        return validate_runs(self, run_id, options, progress=progress)
 
     @heals
     def report(
@@ -879,11 +887,13 @@ class Store:
         """Write to a file; a damaged index is healed and exported again, unless a part is written already."""
         from provml.store import export
         from provml.store.alignments import find
+        from provml.store.loaded_literals import written_quads
 
         chosen = find(vocabularies) if vocabularies else []
         index, output = self._index, export.Output(file)
+        written = {} if run_id is not None else written_quads(self.home)
         try:
-            return export.write(self.graph(run_id), output, fmt, chosen)
+            return export.write(self.graph(run_id), output, fmt, chosen, written=written)
         except RuntimeError as error:
             if not is_damaged(error):
                 raise
@@ -891,7 +901,7 @@ class Store:
         self._heal(index, damage)
         if output.has_begun:
             raise IndexDamaged(damage_reason(damage))
-        return export.write(self.graph(run_id), output, fmt, chosen)
+        return export.write(self.graph(run_id), output, fmt, chosen, written=written)
 
 
 def _create_home(home: Path) -> None:

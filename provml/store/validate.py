@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,10 +14,11 @@ from provml.store.imports import ImportedFiles, parse_added
 from provml.store.run_info import RunInfo
 from provml.validation import Report
 from provml.validation.datatypes import may_have_changed_datatypes, preserve
-from provml.validation.engine import EngineName, validate
-from provml.validation.graph import ValidationGraph, with_implied_triples
+from provml.validation.engine import EngineName, validate_files
+from provml.validation.graph import ValidationGraph, with_inference
+from provml.validation.inference import InferenceName
 from provml.validation.report import ProgressCallback
-from provml.validation.shape_files import builtin_shapes, user_shapes
+from provml.validation.shape_files import ShapePaths, selected_shapes
 
 
 class RunGraphs(Protocol):
@@ -39,40 +39,64 @@ class RunGraphs(Protocol):
         """Return what other runs say about the lineage of a run, given the graph of the run."""
 
 
+@dataclass(frozen=True)
+class ValidationOptions:
+    """How to validate: further `shapes` beside those of provml and of the home, or `only_shapes`; engine, inference.
+
+    `files` are the shape files that these select.
+    """
+
+    shapes: ShapePaths = ()
+    only_shapes: ShapePaths | None = None
+    engine: EngineName = "sparql"
+    inference: InferenceName = "types"
+    files: tuple[Path, ...] = ()
+
+    def validate(self, graph: ValidationGraph, *, label: str, progress: ProgressCallback | None) -> Report:
+        """Validate a graph against the shape files."""
+        return validate_files(
+            graph,
+            self.files,
+            engine=self.engine,
+            inference=self.inference,
+            label=label,
+            progress=progress,
+        )
+
+
 def validate_runs(
     store: RunGraphs,
     run_id: str | None,
-    shapes: Path | str | Iterable[Path | str] = (),
+    options: ValidationOptions,
     *,
-    engine: EngineName = "sparql",
     progress: ProgressCallback | None = None,
 ) -> Report:
-    """Validate a run, or all runs (None). `shapes` are files or folders beside those of provml and of the home.
+    """Validate a run, or all runs (None).
 
     All runs are validated one after the other in memory: seven times faster than on the disk, and memory does not grow
     with the number of runs. Files that were added by hand may describe any run, so with them all is one graph.
     """
-    files = [*builtin_shapes(), *user_shapes(store.home), *([shapes] if isinstance(shapes, (str, Path)) else shapes)]
+    options = replace(options, files=tuple(selected_shapes(options.shapes, options.only_shapes, store.home)))
     runs = [] if run_id is not None or any((store.home / "added").glob("*.nq")) else store.runs()
     if not runs:
         if run_id is not None:
             info = store.run(run_id)
-            return _validate_run(store, info.id, files, engine=engine, label=f"run {info.id}", progress=progress)
+            return _validate_run(store, info.id, options, label=f"run {info.id}", progress=progress)
         label, data = labelled_graph(store, None)
-        return validate(_graph_of_all(store.home, data), files, engine=engine, label=label, progress=progress)
+        graph = _graph_of_all(store.home, data, options.inference)
+        return options.validate(graph, label=label, progress=progress)
     reports = []
     for number, info in enumerate(reversed(runs)):
         callback = None if progress is None else _shift(progress, number, len(runs))
-        reports.append(_validate_run(store, info.id, files, engine=engine, progress=callback))
+        reports.append(_validate_run(store, info.id, options, progress=callback))
     return _merge(reports, f"all of {store.home}")
 
 
 def _validate_run(
     store: RunGraphs,
     run_id: str,
-    files: list[Path | str],
+    options: ValidationOptions,
     *,
-    engine: EngineName,
     label: str = "",
     progress: ProgressCallback | None = None,
 ) -> Report:
@@ -81,11 +105,11 @@ def _validate_run(
     context = store.lineage_context(graph)
     others = {quad.subject.value for quad in context if isinstance(quad.subject, ox.NamedNode)}
     graph.extend(context)
-    report = validate(ValidationGraph(graph), files, engine=engine, label=label, progress=progress)
+    report = options.validate(ValidationGraph(graph), label=label, progress=progress)
     return replace(report, results=tuple(result for result in report if result.focus not in others))
 
 
-def _graph_of_all(home: Path, index: ox.Store) -> ValidationGraph:
+def _graph_of_all(home: Path, index: ox.Store, inference: InferenceName) -> ValidationGraph:
     """Return the graph of all runs and all added files, in which an added file is valid if it is valid by itself.
 
     This is the index, unless added files have named graphs, datatypes that Oxigraph changes, or nodes without all
@@ -94,13 +118,14 @@ def _graph_of_all(home: Path, index: ox.Store) -> ValidationGraph:
     names = [name for name in index.named_graphs() if name not in PROVIDED_GRAPHS]
     has_changed_datatypes = any(map(_has_changed_datatypes, (home / "added").glob("*.nq")))
     if not names and not has_changed_datatypes:
-        return with_implied_triples(ValidationGraph(index), in_place=False)
+        return with_inference(ValidationGraph(index), inference, in_place=False)
     store = ox.Store()
     for name in (ox.DefaultGraph(), *names):
         store.bulk_extend(ox.Quad(*quad.triple) for quad in index.quads_for_pattern(None, None, None, name))
     if has_changed_datatypes:
         _restore_datatypes(store, ImportedFiles(home).intact())
-    return with_implied_triples(ValidationGraph(store, has_preserved_datatypes=has_changed_datatypes), in_place=True)
+    graph = ValidationGraph(store, has_preserved_datatypes=has_changed_datatypes)
+    return with_inference(graph, inference, in_place=True)
 
 
 def _has_changed_datatypes(path: Path) -> bool:

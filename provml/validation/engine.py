@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from provml.rdf.namespaces import SH
 from provml.validation import pyshacl_engine
 from provml.validation.graph import ValidationGraph, load_graph
+from provml.validation.inference import InferenceName, check_inference
 from provml.validation.inputs import ValidationInput
 from provml.validation.report import ProgressCallback, Report
 from provml.validation.results import ValidationScope
-from provml.validation.shape_files import builtin_shapes, find_shape_files
+from provml.validation.shape_files import ShapePaths, selected_shapes
 
 if TYPE_CHECKING:
     from provml.validation.shacl import Shapes
@@ -27,29 +28,47 @@ MAX_RESULTS = 1000
 
 def validate(
     data: ValidationInput | ValidationGraph,
-    shapes: Path | str | Iterable[Path | str] | None = None,
+    shapes: ShapePaths = (),
     *,
+    only_shapes: ShapePaths | None = None,
     engine: EngineName = "sparql",
+    inference: InferenceName = "types",
     label: str = "",
     progress: ProgressCallback | None = None,
 ) -> Report:
-    """Validate data against shape files (the built-in ones by default).
+    """Validate data against the built-in shapes and further `shapes`, or against `only_shapes`: files or folders.
 
     The data is one or several things (with all things that they refer to), N-Triples as bytes, a pyoxigraph Store (its
-    default graph), or the path of an RDF file, whose extension gives the format. Types that the ontologies imply count
-    as stated. `label` names the data in the report.
+    default graph), or the path of an RDF file or a PROV document. `inference` is none, types (the superclasses of each
+    type by the ontologies of provml), rdfs or owlrl. `label` names the data in the report.
     """
+    check_inference(inference)
     if engine not in ENGINES:
         raise ValueError(f"Unknown engine {engine!r}. Use one of: {', '.join(ENGINES)}.")
-    files = find_shape_files(builtin_shapes() if shapes is None else shapes)
-    graph = load_graph(data)
+    files = selected_shapes(shapes, only_shapes)
+    return validate_files(data, files, engine=engine, inference=inference, label=label, progress=progress)
+
+
+def validate_files(
+    data: ValidationInput | ValidationGraph,
+    files: Sequence[Path],
+    *,
+    engine: EngineName = "sparql",
+    inference: InferenceName = "types",
+    label: str = "",
+    progress: ProgressCallback | None = None,
+) -> Report:
+    """Validate data against certain shape files."""
+    graph = load_graph(data, inference)
     if engine == "pyshacl":
         report = pyshacl_engine.validate(graph, files)
-        return replace(report, scope=ValidationScope(label, graph.triples, _count_shapes(files), engine))
+        scope = ValidationScope(label, graph.triples, _count_shapes(files), engine, inference=inference)
+        return replace(report, scope=scope)
     compiled = _compiled(tuple((path, path.stat().st_mtime_ns) for path in files), graph.has_preserved_datatypes)
     report = _validate_by_sparql(graph, compiled, progress)
     delegated = tuple(f"{_without_brackets(str(shape))}: {reason}" for shape, reason in compiled.delegated.items())
     scope = ValidationScope(label, graph.triples, len(compiled.targeted), engine, delegated, notes=compiled.notes)
+    scope = replace(scope, inference=inference)
     return replace(report, scope=scope)
 
 
@@ -78,13 +97,12 @@ def _compiled(files: tuple[tuple[Path, int], ...], has_preserved_datatypes: bool
     return compile_shapes([path for path, _ in files], has_preserved_datatypes=has_preserved_datatypes)
 
 
-def _count_shapes(files: list[Path]) -> int:
+def _count_shapes(files: Sequence[Path]) -> int:
     """Count the shapes with targets."""
     import pyoxigraph as ox
 
     store = ox.Store()
-    for path in files:
-        store.load(path=str(path), format=ox.RdfFormat.TURTLE)
+    store.extend(ox.Quad(*triple) for triple in pyshacl_engine.load_shapes(files))
     targets = " UNION ".join(f"{{ ?s <{SH}target{kind}> ?t }}" for kind in ("Class", "Node", "SubjectsOf", "ObjectsOf"))
     (row,) = store.query(f"SELECT (COUNT(DISTINCT ?s) AS ?n) WHERE {{ {targets} }}")  # type: ignore[misc]
     return int(row[0].value)

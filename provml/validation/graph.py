@@ -8,7 +8,7 @@ from functools import cached_property
 import pyoxigraph as ox
 
 from provml.validation import datatypes
-from provml.validation.class_hierarchy import implied_triples
+from provml.validation.inference import InferenceName, inferred_triples
 from provml.validation.inputs import ValidationInput, load, quads, serialize_things
 
 
@@ -37,21 +37,21 @@ class ValidationGraph:
         return store
 
 
-def load_graph(data: ValidationInput | ValidationGraph) -> ValidationGraph:
-    """Load data to validate it, with the types that the ontologies imply. A store is copied only if it lacks some.
+def load_graph(data: ValidationInput | ValidationGraph, inference: InferenceName = "types") -> ValidationGraph:
+    """Load data to validate it, with what it implies. A store is copied only if it lacks some of that.
 
     A pyoxigraph Store has already lost the datatypes that Oxigraph does not store; all other data keeps them.
     """
-    if isinstance(data, ValidationGraph):
-        return data
+    if isinstance(data, ValidationGraph):  # it has its types
+        return data if inference in ("none", "types") else with_inference(data, inference, in_place=False)
     if isinstance(data, ox.Store):
-        return with_implied_triples(ValidationGraph(data), in_place=False)
-    return with_implied_triples(_load(data), in_place=True)
+        return with_inference(ValidationGraph(data), inference, in_place=False)
+    return with_inference(_load(data), inference, in_place=True)
 
 
-def with_implied_triples(graph: ValidationGraph, *, in_place: bool) -> ValidationGraph:
-    """Return a graph with the triples that the ontologies imply; unless `in_place`, its store is not changed."""
-    implied = implied_triples(graph.store)
+def with_inference(graph: ValidationGraph, inference: InferenceName, *, in_place: bool) -> ValidationGraph:
+    """Return a graph with the triples that it implies; unless `in_place`, its store is not changed."""
+    implied = inferred_triples(graph.store, inference)
     if not implied:
         return graph
     store = graph.store if in_place else load(graph.store)

@@ -255,7 +255,7 @@ def _explain_contradiction(
 
 def _suspects(store: ox.Store) -> list[Result]:
     """Return the violations of the generated shapes that may be contradictions too."""
-    report = validate(store, paths.shapes() / "generated")
+    report = validate(store, only_shapes=paths.shapes() / "generated")
     return [result for result in report if result.component in CONTRADICTION_COMPONENTS]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,12 @@ import pyoxigraph as ox
 
 from provml.errors import FileFormatError, MissingDependency
 from provml.rdf.namespaces import SH
-from provml.validation.datatypes import is_well_formed, restore
+from provml.validation.datatypes import restore
 from provml.validation.graph import ValidationGraph, load_graph
 from provml.validation.inputs import ValidationInput, load
+from provml.validation.rdflib_terms import to_pyoxigraph, to_rdflib
 from provml.validation.report import Report, sorted_report
-from provml.validation.results import PATH_SUFFIXES, Result, show_term
+from provml.validation.results import PATH_SUFFIXES, Result, show_term, sort_messages
 from provml.validation.shape_files import builtin_shapes
 from provml.validation.shapes_graph import ShapesGraph, triples_of
 
@@ -34,7 +35,10 @@ def validate(data: ValidationInput | ValidationGraph, shapes: Path | Iterable[Pa
     default graph), or the path of an RDF file, whose extension gives the format and whose named graphs are merged.
     """
     files = builtin_shapes() if shapes is None else [shapes] if isinstance(shapes, (str, Path)) else list(shapes)
-    report, reason = run_pyshacl(load_graph(data), load_shapes(files))
+    graph = ShapesGraph()
+    for path in files:
+        graph.load(Path(path))
+    report, reason = run_pyshacl(load_graph(data), list(triples_of(graph.statements)), graph.prefixes)
     if report is None:
         # pySHACL does not say which of several files it means
         file = str(files[0]) if len(files) == 1 else "shapes"
@@ -42,10 +46,12 @@ def validate(data: ValidationInput | ValidationGraph, shapes: Path | Iterable[Pa
     return report
 
 
-def run_pyshacl(data: ValidationGraph, shapes: list[ox.Triple]) -> tuple[Report | None, str]:
+def run_pyshacl(
+    data: ValidationGraph, shapes: list[ox.Triple], prefixes: Mapping[str, str] | None = None
+) -> tuple[Report | None, str]:
     """Return the report of pySHACL on a graph, or None and the reason for its failure.
 
-    Each attempt works on a copy, since SHACL rules add triples.
+    Each attempt works on a copy, since SHACL rules add triples. Queries may use `prefixes` that they do not declare.
     """
     try:
         import pyshacl
@@ -56,6 +62,10 @@ def run_pyshacl(data: ValidationGraph, shapes: list[ox.Triple]) -> tuple[Report 
     reason = ""
     with _errors_only("rdflib.term"):  # it logs a traceback for each literal that is not well-formed
         for graph, shapes_graph in _attempts(data, shapes):
+            for prefix, namespace in (prefixes or {}).items():
+                if hasattr(graph, "bind"):
+                    graph.bind(prefix, namespace)
+                shapes_graph.bind(prefix, namespace)
             try:
                 _, report, text = pyshacl.validate(graph, shacl_graph=shapes_graph, advanced=True, inplace=True)
             except Exception as error:  # pySHACL raises many kinds of errors
@@ -153,21 +163,24 @@ def _read_result(graph: Any, node: Any, store: ox.Store) -> Result:
 
     focus, path, shape, value = first("focusNode"), first("resultPath"), first("sourceShape"), first("value")
     component = text("sourceConstraintComponent").removesuffix("ConstraintComponent")
-    values = [_to_pyoxigraph(term) for term in graph.objects(node, rdflib.URIRef(SH + "value"))]
+    values = [to_pyoxigraph(term) for term in graph.objects(node, rdflib.URIRef(SH + "value"))]
     is_predicate = isinstance(path, rdflib.URIRef)
+    literals = graph.objects(node, rdflib.URIRef(SH + "resultMessage"))
+    messages = sort_messages((str(literal), getattr(literal, "language", None) or "") for literal in literals)
     if component == "MaxCount" and is_predicate and not isinstance(focus, rdflib.Literal):
         # SHACL reports no value here; show all values, since any of them may be the wrong one
-        matches = store.quads_for_pattern(_to_pyoxigraph(focus), _to_pyoxigraph(path), None, ox.DefaultGraph())
+        matches = store.quads_for_pattern(to_pyoxigraph(focus), to_pyoxigraph(path), None, ox.DefaultGraph())
         values = [restore(quad.object) for quad in matches]
     return Result(
         focus=_node_text(focus),
         path=None if path is None else str(path) if is_predicate else _path_text(graph, path),
         values=tuple(sorted(map(show_term, values))),
-        message=text("resultMessage"),
+        message=messages[0][0] if messages else "",
         shape="" if shape is None else _node_text(shape),
         severity=text("resultSeverity"),
         component=component,
-        value="" if value is None else str(_to_pyoxigraph(value)),
+        value="" if value is None else str(to_pyoxigraph(value)),
+        messages=messages if len(messages) > 1 or (messages and messages[0][1]) else (),
     )
 
 
@@ -190,31 +203,5 @@ def _path_text(graph: Any, node: Any) -> str:
 
 def _node_text(node: Any) -> str:
     """Return an IRI as it is, and any other node in N-Triples syntax."""
-    term = _to_pyoxigraph(node)
+    term = to_pyoxigraph(node)
     return str(node) if str(term).startswith("<") else str(term)
-
-
-# ---- terms
-
-
-def _to_pyoxigraph(node: Any) -> Any:
-    import rdflib
-
-    if isinstance(node, rdflib.Literal):
-        datatype = None if node.language or node.datatype is None else ox.NamedNode(node.datatype)
-        return ox.Literal(str(node), language=node.language, datatype=datatype)
-    return ox.BlankNode(node) if isinstance(node, rdflib.BNode) else ox.NamedNode(node)
-
-
-def to_rdflib(term: Any, *, normalize: bool = False) -> Any:
-    """Convert a stored term to rdflib."""
-    import rdflib
-
-    if not isinstance(term, ox.Literal):
-        return rdflib.BNode(term.value) if isinstance(term, ox.BlankNode) else rdflib.URIRef(term.value)
-    term = restore(term)
-    datatype = None if term.language else rdflib.URIRef(term.datatype.value)
-    literal = rdflib.Literal(term.value, lang=term.language, datatype=datatype, normalize=normalize)
-    if not is_well_formed(term):  # rdflib accepts an xsd:dateTimeStamp without a time zone, and "1_000"
-        literal._ill_typed = True
-    return literal

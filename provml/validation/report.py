@@ -98,6 +98,12 @@ class Report:
         """Return the report as JSON: the outcome, the scope, the violated constraints and every result."""
         return report_formats.as_json(self)
 
+    def to_sarif(self) -> str:
+        """Return the report as SARIF 2.1.0, for tools of code review. If `scope.label` is a file, it has its lines."""
+        from provml.validation.sarif import as_sarif
+
+        return as_sarif(self)
+
     def to_markdown(self) -> str:
         """Return the report as Markdown, for example for a pull request."""
         return report_formats.as_markdown(self)

@@ -142,6 +142,7 @@ class ValidationScope:
     others: tuple[ValidationScope, ...] = ()
     unit: str = "triple"
     notes: tuple[str, ...] = ()
+    inference: str = "types"
 
     @property
     def rule_kinds(self) -> list[str]:
@@ -166,7 +167,8 @@ class ValidationScope:
             f"{plural(scope.rule_count, scope.rule_kind)} ({ENGINE_NAMES.get(scope.engine, scope.engine)})"
             for scope in scopes
         ]
-        text = f"{plural(self.triples, self.unit)} against {' and '.join(rules)}"
+        with_inference = f" with {self.inference} inference" if self.inference in ("rdfs", "owlrl") else ""
+        text = f"{plural(self.triples, self.unit)}{with_inference} against {' and '.join(rules)}"
         delegated = sum(len(scope.delegated) for scope in scopes)
         text += f"; {plural(delegated, 'shape')} passed to pySHACL" if delegated else ""
         return f"{self.label}: {text}" if self.label else text
@@ -291,10 +293,20 @@ def _severity_rank(severity: str) -> tuple[int, str]:
     return (SEVERITIES.index(severity), "") if severity in SEVERITIES else (len(SEVERITIES), severity)
 
 
+def sort_messages(messages: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Sort messages with their languages: those for all readers first, then English, then the others."""
+
+    def rank(message: tuple[str, str]) -> tuple[int, str, str]:
+        text, language = message
+        return (0 if not language else 1 if language.partition("-")[0] == "en" else 2, language, text)
+
+    return tuple(sorted(dict.fromkeys(messages), key=rank))
+
+
 def show_term(term: object) -> str:
     """Return a term in Turtle syntax; a long literal is shortened."""
     text = str(term)
     end = text.rfind('"')
     if text.startswith('"') and end > MAX_TEXT + 1:
         text = f"{text[:MAX_TEXT]}…{text[end:]}"
-    return re.sub(rf"\^\^<{XSD}(\w+)>$", r"^^xsd:\1", text)
+    return re.sub(rf"\^\^<{XSD}(\w+)>$", r"^^xsd:\1", text) if text.endswith(">") and end > 0 else text

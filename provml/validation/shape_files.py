@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyoxigraph as ox
 
@@ -24,6 +24,19 @@ ASK {{
   {{ ?shape a sh:NodeShape }} UNION {{ ?shape a sh:PropertyShape }}
   UNION {{ ?shape sh:targetClass|sh:targetNode|sh:targetSubjectsOf|sh:targetObjectsOf|sh:path ?value }}
 }}"""
+
+
+ShapePaths: TypeAlias = Path | str | Iterable[Path | str]
+"""Paths of shape files and of folders with such files."""
+
+
+def selected_shapes(shapes: ShapePaths, only_shapes: ShapePaths | None, home: Path | None = None) -> list[Path]:
+    """Return the files of a validation: those of provml, of the user's `home` and `shapes`, or `only_shapes` alone."""
+    further = find_shape_files(shapes)
+    if only_shapes is not None:
+        return list(dict.fromkeys([*find_shape_files(only_shapes), *further]))
+    own = user_shapes(home) if home is not None else []
+    return list(dict.fromkeys([*builtin_shapes(), *find_shape_files(own), *further]))
 
 
 def builtin_shapes() -> list[Path]:

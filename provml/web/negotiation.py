@@ -32,7 +32,10 @@ ALIASES = {
     "text/plain": ("application/n-triples",),
 }
 """Less exact media types, and those that they stand for."""
-SHORT_ALIASES = {"turtle": "ttl", "ntriples": "nt", "nquads": "nq", "rdfxml": "rdf", "json-ld": "jsonld"}
+SHORT_ALIASES = {
+    "turtle": "ttl", "ntriples": "nt", "nquads": "nq", "rdfxml": "rdf", "json-ld": "jsonld",
+    "srj": "json", "srx": "xml",
+}  # fmt: skip
 
 
 class Range(NamedTuple):

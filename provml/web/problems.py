@@ -43,6 +43,11 @@ TITLES = {
     507: "Insufficient storage",
 }
 MAX_DETAIL = 2000
+HINTS = {
+    404: "There is nothing at this address. All addresses are at /api/docs.",
+    405: "This address has no such method; the header Allow lists those that it has.",
+}
+"""What the framework's own errors say to a client."""
 
 
 class Problem(Exception):
@@ -72,7 +77,8 @@ class Problem(Exception):
         if isinstance(error, HTTPException):
             title = TITLES.get(error.status_code, "Error")
             code = "".join(word.capitalize() for word in title.split())
-            return cls(error.status_code, code, str(error.detail), headers=error.headers)
+            detail = HINTS.get(error.status_code, str(error.detail))
+            return cls(error.status_code, code, detail, headers=error.headers)
         if isinstance(error, ProvmlError):
             suggestions = getattr(error, "suggestions", ())
             extra = {"suggestions": list(suggestions)} if suggestions else {}

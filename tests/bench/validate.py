@@ -7,6 +7,11 @@ those of provml; both are loaded before the measurement. Each engine runs in a s
 and wall time, the number of results, and its peak memory with the store. A workaround keeps pySHACL from counting the
 graph for each result. pySHACL and pyrudof are slow and run only up to `--slow` triples; nothing is extrapolated.
 `--disk` adds the SPARQL engine on a store on disk. pyrudof is measured if it is installed. Nothing is asserted.
+
+    python tests/bench/validate.py --foreign [--size 2000] [--dcat-ap FOLDER] [--keep FOLDER]
+
+measures shapes of others (see `foreign_shapes.py`) against pySHACL on an rdflib graph in memory, in one run. Both
+engines apply the rules of the shapes. Data and shapes are loaded before; compiling the shapes is shown separately.
 """
 
 from __future__ import annotations
@@ -92,6 +97,74 @@ def by_pyrudof(ntriples: Path) -> Any:
     return lambda: (len(rudof.validate_shacl(pyrudof.ShaclValidationMode.Native)), read)
 
 
+def foreign_by_sparql(data: Path, files: list[Path]) -> tuple[float, float, int]:
+    """Return the CPU seconds of compiling and validating, and the number of results."""
+    from provml.validation.graph import load_graph
+    from provml.validation.shacl import compile_shapes, validate
+
+    began = time.process_time()
+    shapes = compile_shapes(files)
+    compiled = time.process_time()
+    graph = load_graph(data, "none")
+    loaded = time.process_time()
+    count = len(validate(graph, shapes))
+    return compiled - began, time.process_time() - loaded, count
+
+
+def foreign_by_pyshacl(data: Path, files: list[Path]) -> tuple[float, float, int]:
+    import logging
+
+    import pyshacl
+    import rdflib
+
+    logging.disable(logging.WARNING)  # rdflib logs each literal that is not well-formed
+    began = time.process_time()
+    shapes = rdflib.Graph()
+    for path in files:
+        shapes.parse(path, format="turtle")
+    compiled = time.process_time()
+    graph = rdflib.Graph()
+    graph.parse(data, format="nt")
+    loaded = time.process_time()
+    _, report, _ = pyshacl.validate(graph, shacl_graph=shapes, advanced=True, inplace=True)
+    took = time.process_time() - loaded
+    query = "SELECT (COUNT(*) AS ?n) { ?r a sh:ValidationResult FILTER NOT EXISTS { ?x sh:detail ?r } }"
+    (row,) = report.query(query, initNs={"sh": "http://www.w3.org/ns/shacl#"})
+    return compiled - began, took, int(row[0])
+
+
+def foreign(options: argparse.Namespace, folder: Path) -> None:
+    """Measure the shapes of others, both engines one after the other in separate processes."""
+    import foreign_shapes
+
+    foreign_shapes.download(folder)
+    print(f"{'':28}{'triples':>9}{'SPARQL CPU s':>14}{'compiling':>11}{'pySHACL':>9}{'ratio':>7}{'results':>18}")
+    for name, files, data in foreign_shapes.cases(folder, options.dcat_ap, options.size):
+        rows = []
+        for engine in ("sparql", "pyshacl"):
+            command = [
+                sys.executable,
+                "-W",
+                "ignore",
+                __file__,
+                "--foreign-contender",
+                engine,
+                str(data),
+                *map(str, files),
+            ]
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            last = (result.stdout if result.returncode == 0 else result.stderr).strip().splitlines() or ["?"]
+            rows.append(json.loads(last[-1]) if result.returncode == 0 else last[-1][:60])
+        with data.open("rb") as lines:
+            triples = sum(1 for _ in lines)
+        if any(isinstance(row, str) for row in rows):
+            print(f"{name:28}{triples:9,}  {rows}")
+            continue
+        (compiling, own, count), (_, other, others) = rows
+        figures = f"{own:14.2f}{compiling:11.2f}{other:9.2f}{other / own:7.0f}"
+        print(f"{name:28}{triples:9,}{figures}{f'{count} / {others}':>18}")
+
+
 def contender(name: str, ntriples: Path, folder: Path) -> None:
     """Run an engine in this process and print its times, memory and number of results."""
     if name in ("sparql", "disk"):
@@ -143,6 +216,10 @@ def main() -> None:
         name, *paths = sys.argv[2:]
         contender(name, *map(Path, paths))
         return
+    if sys.argv[1:2] == ["--foreign-contender"]:
+        run = foreign_by_sparql if sys.argv[2] == "sparql" else foreign_by_pyshacl
+        print(json.dumps(run(Path(sys.argv[3]), list(map(Path, sys.argv[4:])))))
+        return
     import index
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -151,9 +228,15 @@ def main() -> None:
     parser.add_argument("--slow", type=int, default=200_000, help="the largest number of triples for the other engines")
     parser.add_argument("--disk", action="store_true", help="also measure the SPARQL engine on a store on disk")
     parser.add_argument("--keep", type=Path, help="a folder that keeps the data (default: removed at the end)")
+    parser.add_argument("--foreign", action="store_true", help="measure shapes of others instead")
+    parser.add_argument("--size", type=int, default=2000, help="with --foreign: rooms, files and datasets")
+    parser.add_argument("--dcat-ap", type=Path, help="with --foreign: the folder of the shapes of DCAT-AP")
     options = parser.parse_args()
     index.WORKFLOWS = options.workflows
     with tempfile.TemporaryDirectory() as temporary:
+        if options.foreign:
+            foreign(options, options.keep or Path(temporary))
+            return
         before: tuple[int, Any] | None = None
         for scale in options.scale:
             folder = (options.keep or Path(temporary)) / f"{scale:g}"

@@ -216,9 +216,9 @@ def test_bad_input_exits_with_2_and_names_its_position(homes: Path, tmp_path: Pa
 
     (tmp_path / "empty").mkdir()
     home = ("--home", homes / "good")
-    recursive = """
+    invalid = """
         @prefix ex: <http://example.org/> . @prefix sh: <http://www.w3.org/ns/shacl#> .
-        ex:Again a sh:NodeShape ; sh:targetNode ex:a ; sh:property [ sh:path ex:p ; sh:node ex:Again ] ."""
+        ex:Again a sh:NodeShape ; sh:targetNode ex:a ; sh:property [ sh:path ex:p ; sh:minCount -1 ] ."""
     cases = [
         ([tmp_path / "none.ttl"], "none.ttl"),
         ([write("broken.ttl", "\n\n,,")], "broken.ttl:3"),
@@ -228,7 +228,7 @@ def test_bad_input_exits_with_2_and_names_its_position(homes: Path, tmp_path: Pa
         ([*home, "--shapes", tmp_path / "empty"], "the folder has no shape file"),
         ([*home, "--shapes", write("worse.ttl", "@prefix sh: <urn:x> .\n;;")], "worse.ttl:2"),
         ([*home, "--shapes", write("other.ttl", "<urn:a> <urn:b> <urn:c> .")], "the file has no SHACL shape"),
-        ([*home, "--shapes", write("again.ttl", recursive)], "http://example.org/Again"),
+        ([*home, "--shapes", write("again.ttl", invalid)], "http://example.org/Again"),
         (["monday", "--all", *home], "not several"),
         (["--all", "--owl", *home], "--owl checks one run"),
         (["--home", tmp_path / "no-home"], "No provml home at"),

@@ -41,7 +41,7 @@ def test_published_ontology_compiles_and_its_shapes_accept_its_things(tmp_path, 
     assert len(things) > len(classes) / 2
     for thing in things[:: max(1, len(things) // 50)]:
         assert set(thing.TYPES) == types(thing)
-    assert validate(things[:200], shapes=[shapes]).conforms
+    assert validate(things[:200], only_shapes=[shapes]).conforms
 
 
 def test_term_of_a_well_known_vocabulary_brings_its_superclass(compile_turtle):

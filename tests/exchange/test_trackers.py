@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import provml
+from provml.exchange.losses import OTHERS
 
-from .truth import check_adaptations, check_params, check_points, check_report, import_suite, load_truth, same
+from .truth import SUITES, check_adaptations, check_params, check_points, check_report, import_suite, load_truth, same
 
 
 def test_offline_runs_of_wandb(tmp_path: Path):
@@ -152,6 +153,12 @@ def test_logs_of_provlake(tmp_path: Path):
         check_adaptations(run, expected)
         assert run.kind == "epoch"
         assert run.status == expected["status_by_user"]
+    values = 0
+    for file in (SUITES / "provlake").glob("*.log"):
+        for line in file.read_text().splitlines():
+            values += sum(len(message["prov_obj"].get("values") or {}) for message in json.loads(line))
+    tallies = [tally for kind, tally in report.totals.tallies.items() if kind != OTHERS]
+    assert sum(tally.source for tally in tallies) == values > 100, "each value is accounted for, not each message"
 
 
 def test_events_of_openlineage(tmp_path: Path):

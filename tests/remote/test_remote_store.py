@@ -156,6 +156,18 @@ def test_exports_and_validation_are_the_same(stores: tuple[Store, Store]):
     assert len(remote.report("r1").to_html()) > 1000
 
 
+def test_formats_of_other_tools_are_the_same(stores: tuple[Store, Store], tmp_path: Path):
+    remote, local = stores
+    for fmt in ("model-card", "annex-iv", "cyclonedx", "openlineage", "ml-schema"):
+        ours, theirs = io.BytesIO(), io.BytesIO()
+        assert remote.export("r1", ours, fmt) == local.export("r1", theirs, fmt)
+        assert ours.getvalue() == theirs.getvalue(), fmt
+    for store, name in ((remote, "remote"), (local, "local")):
+        store.export("r2", tmp_path / name, "ro-crate", files="yes")
+    names = [sorted(path.relative_to(root).as_posix() for path in root.rglob("*")) for root in tmp_path.iterdir()]
+    assert names[0] == names[1]
+
+
 def test_artifacts_are_fetched(stores: tuple[Store, Store], tmp_path: Path):
     remote, _ = stores
     assert [artifact.name for artifact in remote.artifacts("r2")] == ["weights.bin", "files"]

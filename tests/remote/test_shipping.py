@@ -25,7 +25,8 @@ import provml
 from provml.errors import ServiceError, ServiceUnreachable
 from provml.journal import events
 from provml.journal.reader import JournalReader
-from provml.journal.shipping import read_state, unsent_bytes, unshipped_runs
+from provml.journal.shipping import ShippingState, read_state, unsent_bytes, unshipped_runs, write_state
+from provml.remote import shipper
 from provml.remote.connection import parse_address
 from provml.remote.shipper import HomeShipment
 
@@ -107,6 +108,21 @@ def test_without_a_service_training_goes_on_and_the_run_is_sent_later(
     assert "no answer" in state.error
     with pytest.raises(ServiceUnreachable):
         ship(run.home, url)
+
+
+@pytest.mark.parametrize(
+    ("sent", "contents", "expected"), [(9, [], ""), (9, ["a", "b"], "2 artifacts of run"), (4, [], "5 bytes of run")]
+)
+def test_a_warning_at_the_end_says_what_has_not_arrived(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, sent: int, contents: list[str], expected: str
+):
+    folder = tmp_path / "runs" / "monday"
+    folder.mkdir(parents=True)
+    (folder / "main.jsonl").write_bytes(b'{"e":"x"}'[:8] + b"\n")
+    write_state(folder, ShippingState("http://host", {"main.jsonl": sent}, contents))
+    shipper._warn(folder, "http://host")
+    assert caplog.text.count("are not at") == bool(expected)
+    assert expected in caplog.text
 
 
 def test_offline_sends_nothing_until_it_is_shipped(service: ServiceProcess, caplog: pytest.LogCaptureFixture):

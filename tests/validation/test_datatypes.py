@@ -135,9 +135,9 @@ def reports(data: Path, shapes: Path, engine: EngineName, home: Path) -> dict[st
         store.load(data)
         loaded = store.validate(None, [shapes], engine=engine)
     return {
-        "file": validate(data, shapes, engine=engine),
-        "N-Triples": validate(ntriples, shapes, engine=engine),
-        "quads": validate(iter(quads), shapes, engine=engine),
+        "file": validate(data, only_shapes=shapes, engine=engine),
+        "N-Triples": validate(ntriples, only_shapes=shapes, engine=engine),
+        "quads": validate(iter(quads), only_shapes=shapes, engine=engine),
         "home": loaded,
     }
 
@@ -164,7 +164,7 @@ def test_values_are_compared_with_their_datatypes(engine: EngineName, tmp_path: 
 def test_a_result_has_the_values_as_they_were_written(engine: EngineName, tmp_path: Path):
     rows = [('"04"^^xsd:int', "sh:in ( 4 )"), ('"4"^^xsd:int , "4"^^xsd:long', "sh:maxCount 1")]
     data, shapes = write_table(tmp_path, rows)
-    one, two = sorted(validate(data, shapes, engine=engine), key=lambda result: result.focus)
+    one, two = sorted(validate(data, only_shapes=shapes, engine=engine), key=lambda result: result.focus)
     assert one.value == f'"04"^^<{XSD}int>'
     assert two.values == ('"4"^^xsd:int', '"4"^^xsd:long')
 
@@ -174,7 +174,9 @@ def test_a_literal_target_keeps_its_datatype(engine: EngineName, tmp_path: Path)
     shapes = """:S a sh:NodeShape ; sh:targetNode "4"^^xsd:int , 5 ; sh:datatype xsd:int ; sh:maxInclusive 4 ;
       sh:sparql [ sh:select 'SELECT $this { FILTER ($this > 4) }' ] ."""
     data, shape_file = write(tmp_path, ":a :p 1 .", shapes)
-    results = Counter((result.focus, result.component) for result in validate(data, shape_file, engine=engine))
+    results = Counter(
+        (result.focus, result.component) for result in validate(data, only_shapes=shape_file, engine=engine)
+    )
     five = f'"5"^^<{XSD}integer>'
     assert results == {(five, "Datatype"): 1, (five, "MaxInclusive"): 1, (five, "SPARQL"): 1}
 
@@ -182,10 +184,15 @@ def test_a_literal_target_keeps_its_datatype(engine: EngineName, tmp_path: Path)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_count_may_have_any_integer_type(engine: EngineName, tmp_path: Path):
     files = write_table(tmp_path, [("1", 'sh:minCount "2"^^xsd:nonNegativeInteger ; sh:maxLength "1"^^xsd:int')])
-    assert [result.component for result in validate(*files, engine=engine)] == ["MinCount"]
+    assert [result.component for result in validate(files[0], only_shapes=files[1], engine=engine)] == ["MinCount"]
 
 
 # ---- queries of shapes
+
+
+def validate_files(files: tuple[Path, Path], engine: EngineName) -> Report:
+    return validate(files[0], only_shapes=files[1], engine=engine)
+
 
 QUERIES = {
     "a comparison": ("SELECT $this ?value { $this :p ?value FILTER (?value > 4) }", {"b"}, False),
@@ -202,7 +209,7 @@ def test_a_query_calculates_with_such_values_and_tells_their_datatypes(name: str
     query, expected, is_delegated = QUERIES[name]
     prefix = f'[] a owl:Ontology ; sh:declare [ sh:prefix "xsd" ; sh:namespace "{XSD}" ] .\n'
     shape = f":S a sh:NodeShape ; sh:targetSubjectsOf :p ; sh:sparql [ sh:prefixes :x ; sh:select '''{query}''' ] ."
-    report = validate(*write(tmp_path, NUMBERS, DECLARED + prefix + shape), engine=engine)
+    report = validate_files(write(tmp_path, NUMBERS, DECLARED + prefix + shape), engine)
     assert {result.focus.removeprefix(EX) for result in report} == expected
     assert report.scope is not None
     assert bool(report.scope.delegated) == (is_delegated and engine == "sparql")
@@ -216,7 +223,7 @@ def test_a_query_calculates_with_such_values_and_tells_their_datatypes(name: str
 def test_a_query_inside_another_shape_is_passed_to_pyshacl(outer: str, engine: EngineName, tmp_path: Path):
     inner = "[ sh:sparql [ sh:prefixes :x ; sh:select 'SELECT $this { $this :p ?value FILTER (?value > 4) }' ] ]"
     shape = f":S a sh:NodeShape ; sh:targetSubjectsOf :p ; {outer.format(inner)} ; sh:nodeKind sh:IRI ."
-    report = validate(*write(tmp_path, NUMBERS + " :b :q :a .", DECLARED + shape), engine=engine)
+    report = validate_files(write(tmp_path, NUMBERS + " :b :q :a .", DECLARED + shape), engine)
     expected = {"sh:not": {"a", "c"}, "sh:property": {"a"}, "sh:or": {"b"}}[outer.split()[0]]
     assert {result.focus.removeprefix(EX) for result in report} == expected
     assert report.scope is not None
@@ -249,10 +256,12 @@ def test_a_thing_conforms_to_the_shapes_that_were_compiled_with_its_class(engine
     with Store(tmp_path / "home", create=True) as store:
         store.add(box)
         stored = store.validate(None, [tmp_path / "shapes.ttl"], engine=engine)
-    for report in (validate(box, tmp_path / "shapes.ttl", engine=engine), stored):
+    for report in (validate(box, only_shapes=tmp_path / "shapes.ttl", engine=engine), stored):
         assert len(report) == 0, str(report)
     wrong = rdf.ntriples(box).replace(b'"2"^^<http://www.w3.org/2001/XMLSchema#nonNegativeInteger>', b'"2"')
-    assert {result.path for result in validate(wrong, tmp_path / "shapes.ttl", engine=engine)} == {f"{ZOO}depth"}
+    assert {result.path for result in validate(wrong, only_shapes=tmp_path / "shapes.ttl", engine=engine)} == {
+        f"{ZOO}depth"
+    }
 
 
 # ---- homes
@@ -283,7 +292,7 @@ def test_a_pyoxigraph_store_has_the_datatypes_that_oxigraph_stores(engine: Engin
     data, shapes = write_table(tmp_path, [('"4"^^xsd:int', "sh:datatype xsd:int"), ("4", "sh:datatype xsd:integer")])
     store = ox.Store()
     store.load(path=str(data), format=ox.RdfFormat.TURTLE)
-    assert violating(validate(store, shapes, engine=engine)) == {0}
+    assert violating(validate(store, only_shapes=shapes, engine=engine)) == {0}
 
 
 def test_a_literal_that_is_not_well_formed_is_reported_without_a_traceback(
@@ -291,9 +300,9 @@ def test_a_literal_that_is_not_well_formed_is_reported_without_a_traceback(
 ):
     data, shapes = write_table(tmp_path, [('"four"^^xsd:int', "sh:datatype xsd:int")])
     with caplog.at_level(logging.WARNING):
-        assert len(validate(data, shapes, engine="pyshacl")) == 1
+        assert len(validate(data, only_shapes=shapes, engine="pyshacl")) == 1
     assert not caplog.records
     huge = "9" * 5000  # longer than the integers that Python parses
     data, shapes = write_table(tmp_path, [(f'"{huge}"^^xsd:int', "sh:datatype xsd:int")])
     for engine in ENGINES:
-        assert len(validate(data, shapes, engine=engine)) == 1
+        assert len(validate(data, only_shapes=shapes, engine=engine)) == 1

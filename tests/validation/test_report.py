@@ -41,7 +41,7 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("report")
     (folder / "data.ttl").write_text(DATA)
     (folder / "shapes.ttl").write_text(SHAPES)
-    return validate(folder / "data.ttl", folder / "shapes.ttl", engine=request.param, label="data")
+    return validate(folder / "data.ttl", only_shapes=folder / "shapes.ttl", engine=request.param, label="data")
 
 
 def results(count: int, severity: str = "Violation", message: str = "It has a name.") -> tuple[Result, ...]:
@@ -178,7 +178,7 @@ def test_a_literal_focus_node_is_reported_as_a_literal(engine: str, node: str, s
     (tmp_path / "shapes.ttl").write_text(
         f"@prefix sh: <{SH}> . <urn:S> a sh:NodeShape ; sh:targetNode {node} ; sh:nodeKind sh:IRI ."
     )
-    report = validate(tmp_path / "data.ttl", tmp_path / "shapes.ttl", engine=engine)
+    report = validate(tmp_path / "data.ttl", only_shapes=tmp_path / "shapes.ttl", engine=engine)
     (result,) = report
     assert result.node == shown
     assert f"at {shown}" in str(report)

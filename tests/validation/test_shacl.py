@@ -85,7 +85,9 @@ def test_the_builtin_shapes_are_all_supported_and_give_the_results_of_pyshacl():
     assert len(ours) > len(BROKEN)
 
     def without_blank_names(report: Report) -> Counter[Result]:
-        return Counter(replace(item, shape="_:") if item.shape.startswith("_:") else item for item in report)
+        # pySHACL drops the language of a message of a query
+        plain = (replace(item, messages=()) for item in report)
+        return Counter(replace(item, shape="_:") if item.shape.startswith("_:") else item for item in plain)
 
     assert without_blank_names(ours) == without_blank_names(theirs)
     assert str(ours).count("\n- ") == str(theirs).count("\n- ")
@@ -333,7 +335,7 @@ def test_unsupported_shapes_are_delegated_to_pyshacl_with_the_reason(shape: str,
 
 
 def count_results(data: Path, shapes: Path, engine: EngineName) -> Counter[tuple[str, str | None, str]]:
-    report = engines.validate(data, shapes, engine=engine)
+    report = engines.validate(data, only_shapes=shapes, engine=engine)
     return Counter(("_:" if r.focus.startswith("_:") else r.focus, r.path, r.component) for r in report)
 
 
@@ -370,7 +372,7 @@ def test_the_reference_engine_judges_the_default_graph_of_a_store_and_leaves_it_
     store = load(data)
     store.load(b"<urn:b> a <http://example.org/C> .", format=ox.RdfFormat.TURTLE, to_graph=ox.NamedNode("urn:g"))
     for engine in ("sparql", "pyshacl"):
-        assert {result.focus for result in engines.validate(store, shapes, engine=engine)} == {f"{EX}a"}
+        assert {result.focus for result in engines.validate(store, only_shapes=shapes, engine=engine)} == {f"{EX}a"}
         assert len(store) == 2
 
 
@@ -421,7 +423,7 @@ def test_an_error_of_pyshacl_names_the_file(tmp_path: Path):
     data, shapes = write(tmp_path, DATA, f":S a sh:NodeShape ; sh:targetClass :C ; sh:sparql [ sh:select '{query}' ] .")
     for engine in ("sparql", "pyshacl"):
         with pytest.raises(FileFormatError, match="pySHACL") as caught:
-            engines.validate(data, shapes, engine=engine)
+            engines.validate(data, only_shapes=shapes, engine=engine)
         assert caught.value.file == str(shapes)
 
 
@@ -436,7 +438,7 @@ def test_a_shape_that_refers_to_itself_is_delegated(tmp_path: Path):
     compiled = compile_shapes(files[1])
     assert {str(node) for node in compiled.delegated} == {f"<{EX}S>"}
     assert "refers to itself" in str(compiled.delegated)
-    report = engines.validate(*files)
+    report = engines.validate(files[0], only_shapes=files[1])
     assert {result.focus for result in report} == {f"{EX}a"}
     assert report.scope is not None
     assert "refers to itself" in report.scope.details()[0]
@@ -462,7 +464,7 @@ INCOMPLETE = {
 def test_incomplete_shapes_are_accepted_with_a_note(name: str, tmp_path: Path):
     shape, note = INCOMPLETE[name]
     data, shapes = write(tmp_path, DATA, f":S a sh:NodeShape ; sh:targetClass :C ; sh:nodeKind sh:Literal ; {shape} .")
-    report = engines.validate(data, shapes)
+    report = engines.validate(data, only_shapes=shapes)
     assert {result.component for result in report} == {"NodeKind"}
     assert report.scope is not None
     [text] = report.scope.notes
@@ -474,7 +476,7 @@ def test_an_iri_that_is_not_valid_is_taken_as_it_is(tmp_path: Path):
         tmp_path, DATA, "<http://example.org/#a#b> a sh:NodeShape ; sh:targetClass :C ; sh:nodeKind sh:Literal ."
     )
     shapes = shapes.rename(shapes.with_suffix(".shacl"))
-    report = engines.validate(data, shapes)
+    report = engines.validate(data, only_shapes=shapes)
     assert {result.shape for result in report} == {"http://example.org/#a#b"}
     assert report.scope is not None
     assert "IRIs do not allow" in report.scope.notes[0]

@@ -37,11 +37,16 @@ def main(home: Path) -> None:
     hosts: set[str] = set()
     failures: list[str] = []
     statuses = {}
+
+    def note_failure(url: str, reason: str | None) -> None:
+        if reason != "net::ERR_ABORTED":  # the browser left the page while it loaded its icon
+            failures.append(url)
+
     with running(home, "--no-token", "--quiet") as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         page = browser.new_page()
         page.on("request", lambda request: hosts.add(str(urlsplit(request.url).hostname)))
-        page.on("requestfailed", lambda request: failures.append(request.url))
+        page.on("requestfailed", lambda request: note_failure(request.url, request.failure))
         page.on("console", lambda message: failures.append(message.text) if message.type == "error" else None)
         for path in ("/", "/runs/monday", "/questions", "/api/docs"):
             answer = page.goto(server.url + path, wait_until="load")

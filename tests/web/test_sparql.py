@@ -97,6 +97,12 @@ def test_a_graph_comes_in_every_format_by_parameter(reader: TestClient, name: st
     assert len(list(ox.parse(answer.content, format=fmt))) >= 2
 
 
+@pytest.mark.parametrize(("name", "expected"), [("srj", "json"), ("srx", "xml")])
+def test_rows_come_by_the_suffixes_of_their_files(reader: TestClient, name: str, expected: str):
+    answer = reader.get("/sparql", params={"query": SELECT, "format": name})
+    assert answer.headers["content-type"] == f"application/sparql-results+{expected}"
+
+
 def test_an_unknown_format_is_a_problem(reader: TestClient):
     by_name = reader.get("/sparql", params={"query": SELECT, "format": "pdf"})
     assert (by_name.status_code, by_name.json()["code"]) == (400, "UnknownFormat")

@@ -19,7 +19,7 @@ from provml.validation.shacl.expressions import Unsupported
 from provml.validation.shacl.functions import FUNCTIONS
 from provml.validation.shacl.model import Constraint, Shape, Shapes
 from provml.validation.shacl.queries import ConstraintQuery, QueryWriter
-from provml.validation.shacl.result import ShaclResult, result_message
+from provml.validation.shacl.result import ShaclResult, result_messages
 from provml.validation.shacl.rules import rule_query
 from provml.validation.shacl.statistics import GraphStatistics
 
@@ -50,8 +50,10 @@ def find_results(
     for done, shape in enumerate(targeted):
         if progress is not None:
             progress(done, len(targeted), shape.display_name)
+        keys: dict[tuple[int, str], tuple[str, str]] = {}
         for result in _shape_results(graph, writer, shape):
-            key = (str(result.shape.node), result.component)
+            parts = id(result.shape), result.component
+            key = keys.get(parts) or keys.setdefault(parts, (str(result.shape.node), result.component))
             totals[key] = totals.get(key, 0) + 1
             if max_results is None or totals[key] <= max_results:
                 yield result
@@ -63,17 +65,19 @@ def apply_rules(graph: ValidationGraph, shapes: Shapes) -> ValidationGraph:
     """Return the graph with the triples that the rules of the shapes add; the graph itself is not changed."""
     store = load(graph.store)
     has_preserved_datatypes = graph.has_preserved_datatypes or shapes.has_preserved_targets
+    statistics = GraphStatistics(store, has_preserved_datatypes=has_preserved_datatypes)
     for rule in shapes.rules:
         if rule.shape.node in shapes.delegated:
             continue
-        statistics = GraphStatistics(store, has_preserved_datatypes=has_preserved_datatypes)
         text, counts = rule_query(rule, QueryWriter(shapes.shapes, statistics))
         if text:
             functions = dict(FUNCTIONS)
             for name, query in counts.items():
                 functions[ox.NamedNode(name[1:-1])] = _membership_function(store, query, dict(functions))
-            triples = _execute(store, text, rule.shape, functions)
-            store.extend([ox.Quad(*triple) for triple in triples])
+            triples = [ox.Quad(*triple) for triple in _execute(store, text, rule.shape, functions)]
+            if triples:
+                store.extend(triples)
+                statistics = GraphStatistics(store, has_preserved_datatypes=has_preserved_datatypes)
     return ValidationGraph(store, triples=graph.triples, has_preserved_datatypes=graph.has_preserved_datatypes)
 
 
@@ -116,6 +120,7 @@ def _execute(store: ox.Store, text: str, shape: Shape, functions: Functions) -> 
 def _results(query: ConstraintQuery, rows: Any, exempt: set[tuple[Any, ...]]) -> Iterator[ShaclResult]:
     """Convert the rows of a query that this engine wrote."""
     chain = [variable[1:] for variable in query.chain]
+    constants: dict[int, tuple[tuple[str, str], ...]] = {}
     for row in rows if query.is_distinct else _without_duplicates(rows, _key_columns(query)):
         if exempt and tuple(row[name] for name in chain) in exempt:
             continue
@@ -126,8 +131,12 @@ def _results(query: ConstraintQuery, rows: Any, exempt: set[tuple[Any, ...]]) ->
         if not violated and query.constraint is not None:
             violated = [query.constraint]
         for constraint in violated:
-            message = _message(query.shape, constraint, {"this": focus, "value": value})
-            yield ShaclResult(focus, path, value, constraint, query.shape, message)
+            messages = constants.get(id(constraint))
+            if messages is None:
+                messages = _messages(query.shape, constraint, {"this": focus, "value": value})
+                if constraint.query is None:  # without placeholders
+                    constants[id(constraint)] = messages
+            yield ShaclResult(focus, path, value, constraint, query.shape, messages)
 
 
 def _key_columns(query: ConstraintQuery) -> list[str]:
@@ -144,8 +153,8 @@ def _custom_results(query: ConstraintQuery, rows: Any) -> Iterator[ShaclResult]:
         bindings = {name: row[name] for name in names if row[name] is not None}
         path = bindings.get("path") or query.shape.path
         value = bindings.get("value") or (focus if query.shape.path is None else None)
-        message = _message(query.shape, query.constraint, {"value": value, **bindings, "this": focus})
-        yield ShaclResult(focus, path, value, query.constraint, query.shape, message)
+        messages = _messages(query.shape, query.constraint, {"value": value, **bindings, "this": focus})
+        yield ShaclResult(focus, path, value, query.constraint, query.shape, messages)
 
 
 def _without_duplicates(rows: Any, names: list[str]) -> Iterator[Any]:
@@ -157,16 +166,16 @@ def _without_duplicates(rows: Any, names: list[str]) -> Iterator[Any]:
             yield row
 
 
-def _message(shape: Shape, constraint: Constraint, terms: Mapping[str, Any]) -> str:
-    """Return the message of a result; only the messages of queries have placeholders."""
+def _messages(shape: Shape, constraint: Constraint, terms: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the messages of a result; only the messages of queries have placeholders."""
     if constraint.query is None:
-        return result_message(shape, constraint, {})
+        return result_messages(shape, constraint, {})
     bound = {name: term for name, term in terms.items() if term is not None}
     bindings = {**constraint.query.bindings, **bound}
     if shape.path is not None:
         bindings.setdefault("path", shape.path.text().strip("<>"))
         bindings.setdefault("PATH", bindings["path"])
-    return result_message(shape, constraint, bindings)
+    return result_messages(shape, constraint, bindings)
 
 
 # ---- shapes for pySHACL

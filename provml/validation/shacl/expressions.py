@@ -129,7 +129,12 @@ class ExpressionWriter:
         return f"({' || '.join(f'{function}({value})' for function in names)})"
 
     def _limit(self, constraint: Constraint, value: str) -> str:
-        return f"COALESCE({self.comparable(value)} {LIMIT_OPERATORS[constraint.name]} {constraint.value}, false)"
+        operator, limit = LIMIT_OPERATORS[constraint.name], str(constraint.value)
+        return self._comparison(f"{self.comparable(value)} {operator} {limit}", value, operator, limit)
+
+    def _comparison(self, test: str, value: str, operator: str, other: str) -> str:
+        """Return a comparison; numbers beyond 64 bits, with which SPARQL has an error, are compared by Python."""
+        return f"COALESCE({test}, {functions.COMPARED}({value}, {other}) {operator} 0, false)"
 
     def comparable(self, value: str) -> str:
         """Return a value for the comparison with another one."""
@@ -138,7 +143,8 @@ class ExpressionWriter:
     def is_less(self, constraint: Constraint, value: str, other: str) -> str:
         """Return whether a value is less than the one of another property, or equal to it if that is allowed."""
         operator = PAIR_OPERATORS[constraint.name]
-        return f"COALESCE({self.comparable(value)} {operator} {self.comparable(other)}, false)"
+        test = f"{self.comparable(value)} {operator} {self.comparable(other)}"
+        return self._comparison(test, value, operator, other)
 
     def _length(self, constraint: Constraint, value: str) -> str:
         if constraint.name == "minLength" and constraint.value == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pyoxigraph as ox
@@ -13,6 +14,7 @@ from provml.validation.datatypes import INTEGER_RANGES, is_well_formed, restore
 
 WELL_FORMED = ox.NamedNode("urn:provml:shacl:well-formed")
 MATCHES = ox.NamedNode("urn:provml:shacl:matches")
+COMPARED = ox.NamedNode("urn:provml:shacl:compared")
 COMPARABLE = ox.NamedNode("urn:provml:shacl:comparable")
 REGEX_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 
@@ -45,9 +47,21 @@ def _comparable(term: Any) -> Any:
     )
 
 
+def _compared(value: Any, other: Any) -> Any:
+    """Compare two integers or decimals that are too large for Oxigraph: -1, 0 or 1; None, an error, for other terms."""
+    numbers = []
+    for term in (restore(value), restore(other)):
+        name = term.datatype.value.removeprefix(XSD) if isinstance(term, ox.Literal) else ""
+        if name not in (*INTEGER_RANGES, "integer", "decimal") or not is_well_formed(term):
+            return None
+        numbers.append(Decimal(term.value))
+    return ox.Literal((numbers[0] > numbers[1]) - (numbers[0] < numbers[1]))
+
+
 FUNCTIONS: dict[ox.NamedNode, Callable[..., Any]] = {
     WELL_FORMED: _well_formed,
     MATCHES: _matches,
     COMPARABLE: _comparable,
+    COMPARED: _compared,
 }
 """The functions by the IRIs that queries call them by."""

@@ -105,6 +105,7 @@ class Shapes:
     functions: frozenset[Any] = frozenset()
     rules: tuple[Rule, ...] = ()
     notes: tuple[str, ...] = ()
+    prefixes: Mapping[str, str] = field(default_factory=dict)
     line_of: Callable[[Any], int | None] = lambda node: None
 
     @property

@@ -60,6 +60,7 @@ def parse_shapes(files: Iterable[FilePath]) -> Shapes:
         parse_functions(graph),
         rules=rules,
         notes=tuple(graph.notes),
+        prefixes=graph.prefixes,
         line_of=graph.line_of,
     )
 

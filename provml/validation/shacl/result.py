@@ -11,7 +11,7 @@ import pyoxigraph as ox
 
 from provml.rdf.namespaces import SH
 from provml.validation.datatypes import restore
-from provml.validation.results import Result, show_term
+from provml.validation.results import Result, show_term, sort_messages
 from provml.validation.shacl.model import Constraint, Shape
 from provml.validation.shacl.path import Path
 
@@ -57,7 +57,12 @@ class ShaclResult:
     value: Any
     constraint: Constraint
     shape: Shape
-    message: str
+    messages: tuple[tuple[str, str], ...]
+
+    @property
+    def message(self) -> str:
+        """The message for the reader: without a language, else in English, else in any."""
+        return self.messages[0][0]
 
     @property
     def component(self) -> str:
@@ -77,6 +82,7 @@ class ShaclResult:
             severity=self.shape.severity.removeprefix(SH),
             component=self.component.removeprefix(SH).removesuffix("ConstraintComponent"),
             value="" if self.value is None else str(self.value),
+            messages=self.messages if len(self.messages) > 1 or self.messages[0][1] else (),
         )
 
 
@@ -90,16 +96,17 @@ def excess_values(store: ox.Store, result: ShaclResult) -> list[Any]:
     return [restore(quad.object) for quad in store.quads_for_pattern(result.focus, path.node, None, ox.DefaultGraph())]
 
 
-def result_message(shape: Shape, constraint: Constraint, bindings: Mapping[str, Any]) -> str:
-    """Return the message of the constraint, of the shape, of the query row, or the default one."""
+def result_messages(shape: Shape, constraint: Constraint, bindings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the messages of the constraint, of the shape, of the query row, or the default one, with languages."""
     for messages in (constraint.messages, shape.messages):
         if messages:
-            return min(_fill(message.value, bindings) for message in messages)
+            return sort_messages((_fill(message.value, bindings), message.language or "") for message in messages)
     if bindings.get("message") is not None:
-        return str(bindings["message"].value)
+        message = bindings["message"]
+        return ((str(message.value), getattr(message, "language", None) or ""),)
     values = constraint.value if isinstance(constraint.value, tuple) else (constraint.value,)
     text = ", ".join(str(value) if isinstance(value, (int, str)) else show_term(value) for value in values)
-    return DEFAULT_MESSAGES.get(constraint.name, "The constraint is violated.").format(text)
+    return ((DEFAULT_MESSAGES.get(constraint.name, "The constraint is violated.").format(text), ""),)
 
 
 def _fill(text: str, bindings: Mapping[str, Any]) -> str:

@@ -9,6 +9,8 @@ import pyoxigraph as ox
 
 from provml.rdf.namespaces import RDF, RDFS
 
+MAX_LOOKUPS = 100
+"""Lookups of single classes and properties; after that, all classes of the graph are listed once."""
 TYPE = ox.NamedNode(f"{RDF}type")
 
 
@@ -29,6 +31,12 @@ class GraphStatistics:
             for row in rows:
                 subclasses.setdefault(row["super"], []).append(row["sub"])
         return subclasses
+
+    @cached_property
+    def _classes(self) -> set[Any]:
+        """All classes with instances."""
+        rows: Any = [] if self.store is None else self.store.query("SELECT DISTINCT ?class { ?s a ?class }")
+        return {row[0] for row in rows}
 
     def with_subclasses(self, cls: Any) -> list[Any]:
         """Return a class and all its subclasses."""
@@ -57,6 +65,8 @@ class GraphStatistics:
         """Return whether any triple has a predicate (and an object, if given)."""
         if self.store is None:
             return True
+        if value is not None and predicate == TYPE and len(self._cache) > MAX_LOOKUPS:
+            return value in self._classes
         key = (str(predicate), "?o" if value is None else str(value))
         if key not in self._cache:
             self._cache[key] = bool(self.store.query(f"ASK {{ ?s {key[0]} {key[1]} }}"))

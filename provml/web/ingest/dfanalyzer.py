@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ from provml.recording.redaction import is_secret, mask
 from provml.web.ingest.endpoint import add_ingest, keep, read_request
 from provml.web.ingest.received import Received
 from provml.web.ingest.translation import SILENCE_SECONDS, Ingest, TranslatedRun
+from provml.web.problems import Problem
 from provml.web.routing import JSON, Endpoint, json_response, route
 from provml.web.service import Service
 
@@ -247,6 +248,28 @@ def routes(service: Service) -> list[BaseRoute]:
 
         return receive_message
 
+    return [
+        route(
+            "/query_interface/{path:path}",
+            refuse_query,
+            methods=["GET", "POST"],
+            merge_slashes=True,
+            open_on_further_ports=True,
+        ),
+        *_recording_routes(endpoint),
+    ]
+
+
+async def refuse_query(request: Request) -> Response:
+    """Answer a query in DfAnalyzer's own language, which none of its client libraries sends."""
+    detail = (
+        "DfAnalyzer's query language is not supported. Ask a question of the catalog at /api/v1/ask/NAME (the list is "
+        "at /api/v1/questions), or send SPARQL to /sparql."
+    )
+    raise Problem(501, "QueryInterfaceNotSupported", detail)
+
+
+def _recording_routes(endpoint: Callable[[str], Endpoint]) -> list[BaseRoute]:
     return [
         route(
             f"/pde/{action}/json",

@@ -264,3 +264,10 @@ def test_a_request_without_a_source_is_kept(tmp_path: Path) -> None:
     ingest.receive("unreadable", Received(1.0, "task", None, text="x"))
     ingest.translate(at_once=True)
     assert ingest.log.open_sources() == []
+
+
+def test_a_query_of_dfanalyzer_is_told_where_to_ask(client: TestClient) -> None:
+    answer = client.post("/query_interface/flow/1", content=b"source(a)", headers={"Content-Type": "text/plain"})
+    assert (answer.status_code, answer.json()["code"]) == (501, "QueryInterfaceNotSupported")
+    assert "/api/v1/ask/NAME" in answer.json()["detail"]
+    assert "/api/docs" in client.get("/nothing/here").json()["detail"]

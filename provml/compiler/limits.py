@@ -1,0 +1,53 @@
+"""Refuse ontologies that would take hours: hierarchies and expressions far deeper than any that people write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyoxigraph as ox
+
+from provml.errors import OntologyError
+from provml.rdf.namespaces import OWL, RDF, RDFS
+
+MAX_ANCESTORS = 1000
+"""Terms above a class or a property, directly or not; the largest published ontologies have about a hundred."""
+MAX_NESTING = 100
+"""Levels of class expressions inside each other. Naming 400 nested blank nodes by their content takes minutes."""
+HIERARCHY = (f"{RDFS}subClassOf", f"{RDFS}subPropertyOf", f"{OWL}equivalentClass", f"{OWL}equivalentProperty")
+
+Edges = dict[object, list[object]]
+
+
+def check_hierarchy(triples: Iterable[tuple[object, str, object]], file: str) -> None:
+    """Raise OntologyError if a class or a property has too many terms above it, as in a very long chain or cycle."""
+    parents: Edges = {}
+    for low, predicate, high in triples:
+        if predicate in HIERARCHY and isinstance(high, ox.NamedNode):
+            parents.setdefault(low, []).append(high)
+    for start in parents:
+        reached, stack = {start}, [start]
+        while stack:
+            for high in parents.get(stack.pop(), ()):
+                if high not in reached:
+                    reached.add(high)
+                    stack.append(high)
+            if len(reached) > MAX_ANCESTORS:
+                reason = f"{start} has more than {MAX_ANCESTORS:,} terms above it, in a chain or a cycle"
+                raise OntologyError(reason, "Shorten the hierarchy, or remove the cycle.", file=file)
+
+
+def check_nesting(graph: ox.Dataset, file: str) -> None:
+    """Raise OntologyError if blank nodes, apart from the cells of lists, are nested too deeply or in a long cycle."""
+    children: Edges = {}
+    for quad in graph:
+        is_nested = isinstance(quad.subject, ox.BlankNode) and isinstance(quad.object, ox.BlankNode)
+        if is_nested and quad.predicate.value != f"{RDF}rest":
+            children.setdefault(quad.subject, []).append(quad.object)
+    level: set[object] = set(children)
+    for _ in range(MAX_NESTING):
+        level = {child for node in level for child in children.get(node, ()) if child in children}
+        if not level:
+            return
+    if len(level) > 1 or len(children) > MAX_NESTING:
+        reason = f"class expressions are nested in more than {MAX_NESTING} levels"
+        raise OntologyError(reason, "Give the inner ones names.", file=file)
