@@ -35,8 +35,11 @@ class OtherHome:
         """Return whether a folder has journals of provml, packed or not."""
         if not path.is_dir():
             return False
-        journals = (path / "runs").glob("*/*.jsonl")
-        return len(segments.manifest(path)) > 0 or any(_is_journal(journal) for journal in journals)
+        try:
+            journals = (path / "runs").glob("*/*.jsonl")
+            return len(segments.manifest(path)) > 0 or any(_is_journal(journal) for journal in journals)
+        except OSError:  # a damaged list of packed runs is that of a home all the same
+            return (path / segments.FOLDER / segments.MANIFEST).is_file()
 
     def bring_in(self, path: Path, home: Path, options: ImportOptions) -> Iterator[ImportedRun | SkippedPart]:
         """Bring all runs into a home. The other home is only read; its runs may be active."""

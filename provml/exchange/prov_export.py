@@ -87,7 +87,9 @@ UNSUPPORTED = ("anyURI", "QName", "NOTATION")
 _TEXT = re.compile("[\\n\\x20-\\x7e\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]*")
 """Texts that every format holds as they are."""
 _CONTROL = re.compile("[^\\x20-\\x7e\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
-_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#]*/)?")
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[A-Za-z0-9._-]*/)?")
+"""What becomes the namespace of another IRI: its host, if every format allows it, else its scheme."""
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[A-Za-z0-9._-]*(?::\d+)?(?:[/?#].*)?|(?!//).+)", re.DOTALL)
 _NCNAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 TABLE = MappingTable(
@@ -152,7 +154,7 @@ class _Converter:
         self.has_escaped_names = False
         for triple in triples:
             subject, predicate = triple.subject, triple.predicate.value
-            if isinstance(subject, ox.NamedNode) and isinstance(triple.object, (ox.NamedNode, ox.Literal)):
+            if all(map(_is_plain, triple)) and isinstance(subject, ox.NamedNode):
                 self.nodes.setdefault(subject.value, {}).setdefault(predicate, []).append(triple.object)
             else:
                 self.carried.append(f"{triple} .")
@@ -366,6 +368,11 @@ class _Converter:
         attributes += [(name, value) for _, value in pairs]
         written = {term for term, _ in pairs}
         return [term for term in terms if term not in written]
+
+
+def _is_plain(term: Any) -> bool:
+    """Return whether every format can name a term: a literal, or an IRI whose host has no special characters."""
+    return isinstance(term, ox.Literal) or (isinstance(term, ox.NamedNode) and _PLAIN.fullmatch(term.value) is not None)
 
 
 def _kind(properties: Properties) -> str:

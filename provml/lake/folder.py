@@ -110,7 +110,13 @@ class LakeFolder:
     def find(self) -> Manifest | None:
         """Return the newest manifest; None if there is no lake. Raise FileFormatError for a newer schema."""
         for _ in range(5):
-            names = self._manifests()
+            try:
+                names = self._manifests()
+            except Exception as error:
+                if isinstance(error, OSError) or not type(error).__module__.startswith(("botocore", "aiobotocore")):
+                    raise
+                advice = "Check the address, the credentials and the network."
+                raise LakeNotFound(self.location, str(error).rstrip("."), advice) from error
             if not names:
                 return None
             try:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_PART_ROWS = 500_000
 """Rows of all tables after which a new part begins."""
-MIN_SINGLE_RUNS = 16
+MIN_SINGLE_RUNS = 8
 """From this number of new runs on, a part holds several of them: a file for each of 10,000 runs helps nobody."""
 SMALL_PART_BYTES = 16 << 20
 MAX_SMALL_PARTS = 8

@@ -11,7 +11,7 @@ from typing import Any
 import prov
 import pyoxigraph as ox
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 from prov.model import ProvActivity, ProvDocument, ProvEntity, ProvUsage
@@ -140,6 +140,7 @@ IRIS = [
     "http://example.org/a", "http://example.org/b/1", "http://example.org/c?x=(1);y#z", "urn:uuid:1-2", "urn:sha256:0f",
     f"{RUN}/training/3", "http://example.org/%20x_x0041_", "http://ünï.example/é", "http://example.org/", "tag:x,y'z",
     "https://w3id.org/provml#RawRole", "http://example.org/1.", "http://example.org/-",
+    "http://[::1]/y", "http://user@host:80/z", "x:", "http:///",
 ]  # fmt: skip
 PREDICATES = [
     *(f"{P}{name}" for name in ("used", "wasGeneratedBy", "wasDerivedFrom", "wasRevisionOf", "value", "generatedAtTime",
@@ -181,6 +182,7 @@ TRIPLES = st.builds(ox.Triple, NODES, st.sampled_from(PREDICATES).map(ox.NamedNo
 )
 
 
+@example({ox.Triple(ox.NamedNode(iri), ox.NamedNode(RDF_TYPE), ox.NamedNode(f"{P}Entity")) for iri in IRIS})
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sets(TRIPLES, min_size=1, max_size=25))
 def test_any_triples_come_back(tmp_path: Path, triples: set[Any]):
