@@ -14,6 +14,7 @@ import os
 import resource
 import signal
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,7 @@ class QueryPool:
         self.refused = 0
         self.answered = 0
         self._slots = asyncio.Semaphore(limits.workers)
+        self._queued: Counter[str] = Counter()
         self._closed = False
         self._discards: set[asyncio.Task[None]] = set()
 
@@ -145,7 +147,7 @@ class QueryPool:
         if cached is not None:
             yield cached
             return
-        async with self._slot(), self._snapshot() as snapshot:
+        async with self._slot(key or os.urandom(8).hex()), self._snapshot() as snapshot:
             cached = self._cached(key, snapshot)
             if cached is not None:
                 yield cached
@@ -249,17 +251,22 @@ class QueryPool:
     # ---- workers
 
     @contextlib.asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
+    async def _slot(self, key: str) -> AsyncIterator[None]:
+        """Wait for a worker. Equal queries, which have the same key, take one place in the queue: one is executed."""
         self._check_open()
-        if self._slots.locked() and self.waiting >= self.limits.queue:
+        if self._slots.locked() and key not in self._queued and len(self._queued) >= self.limits.queue:
             self.refused += 1
-            detail = f"{self.waiting} queries are waiting. Try again later."
+            detail = f"{len(self._queued)} different queries are waiting. Try again later."
             raise Problem(503, "TooManyQueries", detail, headers={"Retry-After": "2"})
         self.waiting += 1
+        self._queued[key] += 1
         try:
             await self._slots.acquire()
         finally:
             self.waiting -= 1
+            self._queued[key] -= 1
+            if not self._queued[key]:
+                del self._queued[key]
         self.running += 1
         try:
             self._check_open()

@@ -170,11 +170,11 @@ def test_too_many_queries_are_refused_and_told_when_to_come_back(home: Path):
     with running(home, "--no-token", "--quiet", "--timeout", "2", "--workers", "1") as server:
         statuses: list[tuple[int, str]] = []
 
-        def ask() -> None:
-            answer = server.send("GET", f"/sparql?query={quote(CROSS_JOIN)}")
+        def ask(number: int) -> None:
+            answer = server.send("GET", f"/sparql?query={quote(f'{CROSS_JOIN} # {number}')}")
             statuses.append((answer.status, answer.headers.get("retry-after", "")))
 
-        threads = [threading.Thread(target=ask) for _ in range(136)]
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(136)]
         for thread in threads:
             thread.start()
         while len(statuses) < 7:  # 136 less the one that runs and the 128 that wait
@@ -186,8 +186,8 @@ def test_too_many_queries_are_refused_and_told_when_to_come_back(home: Path):
             thread.join()
 
 
-def test_equal_queries_that_wait_for_a_worker_are_executed_once(home: Path):
-    settings = ServiceSettings(home, tokens=Tokens(READ, WRITE), limits=ServiceLimits(workers=1))
+def test_equal_queries_that_wait_for_a_worker_take_one_place_and_are_executed_once(home: Path):
+    settings = ServiceSettings(home, tokens=Tokens(READ, WRITE), limits=ServiceLimits(workers=1, queue=1))
     request = {"kind": "query", "text": SLOW, "prefixes": {}, "media_types": {"solutions": "text/csv"}}
 
     async def ask(service: Service) -> bytes:
