@@ -15,11 +15,10 @@ Links = dict[str, set[str]]
 
 EVALUATED = "SELECT ?evaluation ?training WHERE { ?evaluation provml:evaluatedTraining ?training }"
 TESTED = "SELECT ?evaluation ?data WHERE { ?evaluation provml:evaluatedOn ?data }"
-LEARNED = """SELECT ?training ?data WHERE {
-  { ?training provml:learnedFrom ?data } UNION {
-    ?use prov:hadRole provml:TestRole ; prov:entity ?data . ?section prov:qualifiedUsage ?use .
-    ?section provml:wasSectionOf? ?training . ?training a provml:TrainingExecution
-  }
+LEARNED = "SELECT ?training ?data WHERE { ?training provml:learnedFrom ?data }"
+TESTED_BY_TRAININGS = """SELECT ?training ?data WHERE {
+  ?use prov:hadRole provml:TestRole ; prov:entity ?data . ?section prov:qualifiedUsage ?use .
+  ?section provml:wasSectionOf? ?training . ?training a provml:TrainingExecution
 }"""
 USED_BY_TRAININGS = """SELECT ?training ?data WHERE {
   ?training a provml:TrainingExecution ; prov:used ?data . ?data a provlake:DataReference .
@@ -80,6 +79,7 @@ class _Search:
         self.tested = tested
         self.contents = _links(select(CONTENTS))
         self.learned = _links(select(LEARNED))
+        self.tested_by_trainings = _links(select(TESTED_BY_TRAININGS))
         reserved = _links(select(RESERVED))
         used = _links(select(USED_BY_TRAININGS))
         self.training_data = {training: data - reserved.get(training, set()) for training, data in used.items()}
@@ -109,6 +109,7 @@ class _Search:
             contents, fitted = tested[test], learned.get(training, set())
             if (
                 contents & fitted
+                or contents & self._all_contents(self.tested_by_trainings.get(training, ()))
                 or contents & self._made_from(training)
                 or any(fitted & self.upstream_of_test[maker] for maker in self._makers_of_test(test))
             ):

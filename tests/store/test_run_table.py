@@ -347,11 +347,26 @@ def test_leaking_trainings_are_those_of_the_question_for_random_runs(tmp_path: P
                     content = random.choice(contents) + random.choice([b"", b" made"])
                     data.append(preparation.produced(content, name=content.decode()))
             with run.training(using=random.sample(data, 2)) as training:
-                training.used(random.choice(data), role="validation")
+                training.used(random.choice(data), role=random.choice(["validation", "test"]))
                 model = training.produced(f"weights {number % 3}".encode())
             with run.evaluation(of=model, using=random.choice(data)) as test:
                 test.measured(accuracy=0.5)
     assert leaking(tmp_path) == asked(tmp_path)
+
+
+def test_data_that_an_earlier_training_was_tested_on_does_not_leak_through_its_model(tmp_path: Path):
+    with record(tmp_path, "both") as run:
+        train, test = run.dataset(b"train", name="train"), run.dataset(b"test", name="test")
+        with run.training(using=train) as teacher:
+            teacher.used(test, role="test")
+            first = teacher.produced(b"teacher")
+        with run.preparation("label", using=[train, first]) as preparation:
+            labels = preparation.produced(b"labels", name="labels")
+        with run.training(using=labels) as student:
+            second = student.produced(b"student")
+        with run.evaluation(of=second, using=test) as evaluation:
+            evaluation.measured(accuracy=0.5)
+    assert leaking(tmp_path) == asked(tmp_path) == set()
 
 
 def leaking(home: Path) -> set[str]:
