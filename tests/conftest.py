@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
@@ -48,6 +49,14 @@ def keep_compiled_modules() -> None:
     sys.dont_write_bytecode = False
 
 
+def accept_interrupts() -> None:
+    """Let SIGINT interrupt the tests and their processes, also where a script started them in the background: a shell
+    makes such a command, and all that it starts, ignore the signal."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+accept_interrupts()
 keep_compiled_modules()
 use_memory_as_disk()
 share_mypy_cache()

@@ -49,5 +49,5 @@ def check_nesting(graph: ox.Dataset, file: str) -> None:
         if not level:
             return
     if len(level) > 1 or len(children) > MAX_NESTING:
-        reason = f"class expressions are nested in more than {MAX_NESTING} levels"
-        raise OntologyError(reason, "Give the inner ones names.", file=file)
+        reason = f"an expression contains itself, or is nested in more than {MAX_NESTING} levels"
+        raise OntologyError(reason, "Remove the cycle, or give the inner expressions names.", file=file)

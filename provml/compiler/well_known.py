@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from provml.rdf.namespaces import DC, DCTERMS, FOAF, SKOS
+from provml.rdf.namespaces import DC, DCTERMS, FOAF, SCHEMA, SKOS
 
 VCARD = "http://www.w3.org/2006/vcard/ns#"
-SCHEMA = ("https://schema.org/", "http://schema.org/")
+SCHEMAS = (SCHEMA, SCHEMA.replace("https:", "http:"))
+"""Namespaces of schema.org: data and older ontologies use http."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ VOCABULARIES = {
     DC: _DC,
     SKOS: _SKOS,
     VCARD: _VCARD,
-    **dict.fromkeys(SCHEMA, _SCHEMA),
+    **dict.fromkeys(SCHEMAS, _SCHEMA),
 }
 """Vocabularies by namespace."""
 

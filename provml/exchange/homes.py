@@ -22,6 +22,7 @@ from provml.exchange.run_transfer import (
 )
 from provml.journal import segments
 from provml.journal.artifacts import ArtifactFiles
+from provml.journal.reader import HEADER_PREFIX
 from provml.journal.run_files import RUN_ID, require_home, scan_runs
 
 
@@ -78,4 +79,4 @@ def _copier(other: Path, digest: str) -> Callable[[ArtifactFiles], None]:
 
 def _is_journal(path: Path) -> bool:
     with path.open("rb") as file:
-        return file.read(9) == b'{"e":"run'
+        return file.read(len(HEADER_PREFIX)) == HEADER_PREFIX

@@ -24,6 +24,8 @@ FIRST_BLOCK_BYTES = 1 << 16
 BATCHES_PREFIX = b'{"e":"batches"'
 BATCH_PREFIXES = (b'{"e":"batch', b'{"e":"measured"')
 """Lines of batches and measures: most lines of a journal."""
+HEADER_PREFIX = b'{"e":"run'
+BEGIN_PREFIX = b'{"e":"begin"'
 END_PREFIX = b'{"e":"end"'
 ARTIFACT_PREFIX = b'{"e":"artifact"'
 DATA_PREFIXES = (b'{"e":"data"', ARTIFACT_PREFIX)

@@ -71,7 +71,7 @@ class Ledger:
 
     def append(self, kind: str, **facts: Any) -> None:
         """Write a line to the disk: what happened (`sealed`, `removed`, `rewritten`, …), and the facts."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(exist_ok=True)  # without parents: a home that was deleted stays so
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW, 0o644)
         try:
             if fcntl is not None:
@@ -150,7 +150,8 @@ class RunningSeal:
             return
         text = json.dumps({"size": self._size, "sha256": self._digest.hexdigest(), "time": time.time()})
         path = _mark_path(self._file.path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.parent.mkdir(exist_ok=True)  # without parents: a home that was deleted stays so
+        path.parent.mkdir(exist_ok=True)
         mark = os.open(path, os.O_WRONLY | os.O_CREAT | NO_FOLLOW, 0o644)
         try:
             os.pwrite(mark, text.ljust(MARK_BYTES - 1).encode() + b"\n", 0)

@@ -15,13 +15,12 @@ from provml.answers.plot import Curves, Mark, Series
 from provml.drawing import chart
 from provml.journal.events import Adapted, Begin, Measured, Value, decode
 from provml.journal.location import Location
-from provml.journal.reader import CURVE_PREFIXES, read_lines
+from provml.journal.reader import BEGIN_PREFIX, CURVE_PREFIXES, read_lines
 from provml.journal.run_files import journals_of_run
 from provml.rdf.json_values import decode_value
 
 VALIDATION = "val_"
 MAX_PANELS = 6
-BEGIN_PREFIX = b'{"e":"begin"'
 
 
 @dataclass(frozen=True)

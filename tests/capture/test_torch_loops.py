@@ -496,7 +496,7 @@ def test_an_interrupt_while_the_buffer_is_flushed_fails_the_training(tmp_path: P
                 trained.step(float(number))
     assert batches(tmp_path) == [*(f"training/1/{b}" for b in range(1, ROWS + 2)), "training/1"]
     with provml.open(tmp_path) as store:
-        assert training(store) == [("FAILED", "KeyboardInterrupt")]
+        assert training(store) == [("INTERRUPTED", "KeyboardInterrupt")]
 
 
 def test_a_measure_by_a_signal_handler_while_the_buffer_is_flushed_is_recorded(

@@ -25,7 +25,7 @@ def test_the_imported_runs_are_listed_and_can_be_used(tmp_path: Path):
     assert lines[0].split() == ["run", "name", "model", "epochs", "measures", "result"]
     run = lines[2].split()[0]
     assert lines[2].split()[1:] == ["net", "alexnet", "3", "5", "new"]
-    assert lines[-1] == "dump.sql (dfanalyzer): imported 2 runs with 4 epochs"
+    assert "dump.sql (dfanalyzer): imported 2 runs with 4 epochs" in lines
     assert {row["run"] for row in json_of(home, "runs")} == {run, lines[3].split()[0]}
     assert "learning_rate" in output_of(home, "show", run)
     assert "imported by dnnprov" in output_of(home, "log", run)
@@ -39,7 +39,7 @@ def test_importing_twice_adds_nothing(tmp_path: Path):
     path = str(dump(tmp_path))
     output_of(tmp_path / "home", "import", path)
     output = output_of(tmp_path / "home", "import", path, "--as", "dfanalyzer")
-    assert output.splitlines()[-1] == "dump.sql (dfanalyzer): imported 0 runs with 0 epochs; 2 runs already here"
+    assert "dump.sql (dfanalyzer): imported 0 runs with 0 epochs; 2 runs already here" in output.splitlines()
     assert len(json_of(tmp_path / "home", "runs")) == 2
 
 
@@ -47,10 +47,10 @@ def test_skipped_parts_and_notes_are_listed(tmp_path: Path):
     text = SETTINGS + EPOCHS.replace("|0.25|1", "|0.25|112") + table("isolver", "id", "1", schema="flow")
     path = str(dump(tmp_path, text))
     lines = output_of(tmp_path / "home", "import", path).splitlines()
-    assert lines[-4] == "dump.sql (dfanalyzer): imported 1 run with 2 epochs; 2 parts skipped"
-    assert "the dump has an epoch 112 after 0" in lines[-3]
-    assert lines[-2] == "skipped flow.ds_isolver: 1 row of a table that is no part of a training"
-    assert lines[-1] == "skipped flow: the dataflow has no training"
+    assert "dump.sql (dfanalyzer): imported 1 run with 2 epochs; 2 parts skipped" in lines
+    assert any("the dump has an epoch 112 after 0" in line for line in lines)
+    assert "skipped flow.ds_isolver: 1 row of a table that is no part of a training" in lines
+    assert "skipped flow: the dataflow has no training" in lines
     rows = json.loads(invoke(tmp_path / "other", "import", path, "--format", "json").stdout)
     assert [(row["name"], row["result"]) for row in rows] == [
         ("net", "new"),

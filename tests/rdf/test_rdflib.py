@@ -116,7 +116,7 @@ def test_a_graph_is_accepted_where_a_file_is(tmp_path: Path, monkeypatch: pytest
         <{EX}S> a sh:NodeShape ; sh:targetNode <{EX}a> ; sh:property [ sh:path <{EX}p> ; sh:minCount 1 ] .""",
         format="turtle",
     )
-    assert [result.path for result in validate(data, shapes)] == [f"{EX}p"]
+    assert [result.path for result in validate(data, only_shapes=shapes)] == [f"{EX}p"]
     ontology = rdflib.Graph().parse(
         data=f"<{EX}Fish> a <http://www.w3.org/2002/07/owl#Class> ; <{rdflib.RDFS.label}> 'fish' .", format="turtle"
     )

@@ -111,6 +111,9 @@ def test_nothing_is_written_by_a_request_that_a_form_can_send(client: TestClient
     """
     forms = {"/runs/{run}", "/build"}
     for method, route in unsafe_routes(client):
+        if route.path.startswith("/query_interface"):  # takes nothing: it says what to use instead
+            assert client.post("/query_interface/x", data={"a": "b"}).status_code == 501
+            continue
         if route.path in forms:
             answer = client.post(route.path.format(run="monday"), data={"action": "tag", "text": "x", "name": "x"})
             assert (answer.status_code, "not from a page" in answer.text) == (403, True), route.path
