@@ -19,13 +19,14 @@ FRAMEWORK = re.compile(
 )
 FRAMEWORK_FILES = {"docs", "examples"}  # pages and scripts with code for frameworks
 FRAMEWORK_FOLDERS = {"autolog"}
-SLOW = {  # reasoners, second engines, type checkers, builds, W3C suites, huge or stored journals, many runs or indexes
+SLOW = {  # reasoners, second engines, type checkers, builds, W3C suites, huge journals, many runs, indexes or exports
     "alignments", "annotations", "artifacts", "bench", "bills", "browser", "class_hierarchy", "compare",
-    "compiled_datatypes", "constraint_shapes", "damaged_index", "datatypes", "determinism", "exports", "hostile",
-    "hostile_journals", "index_comparison", "inference", "lake", "lake_questions", "lake_spark", "large_home",
-    "lint", "loaded_graphs", "loading", "loops", "mapping_process", "markers", "mlflow", "options", "owl",
-    "published_queries", "run_table", "sealed_runs", "seals", "shacl_w3c", "site", "static_site", "stored_journals",
-    "stream", "types", "typing", "updates", "validate", "wheel", "workflow",
+    "compiled_datatypes", "constraint_shapes", "damaged_index", "datatypes", "determinism", "evidence", "exports",
+    "graphs", "hostile", "hostile_journals", "index_comparison", "inference", "lake", "lake_questions",
+    "lake_spark", "large_home", "lint", "loaded_graphs", "loading", "loops", "mapping_process", "markers", "mlflow",
+    "options", "owl", "owners", "prov_export", "published_queries", "run_table", "scrub", "sealed_runs", "seals",
+    "shacl_w3c", "site", "static_site", "stored_journals", "stream", "types", "typing", "updates", "validate",
+    "wheel", "workflow",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
     "lake_s3", "lake_spark",
