@@ -56,8 +56,8 @@ LEAKAGE = {
     leakage.CONTENTS: "SELECT DISTINCT data, content FROM data WHERE content IS NOT NULL",
     leakage.ALTERNATES: """SELECT data, alternate FROM data WHERE alternate IS NOT NULL
 UNION SELECT data, content FROM data WHERE content IS NOT NULL""",
-    leakage.LEARNED: """SELECT section, data FROM flows WHERE relation = 'learned'
-UNION SELECT f.stage, f.data FROM flows f JOIN sections t ON t.section = f.stage
+    leakage.LEARNED: "SELECT section, data FROM flows WHERE relation = 'learned'",
+    leakage.TESTED_BY_TRAININGS: """SELECT f.stage, f.data FROM flows f JOIN sections t ON t.section = f.stage
 WHERE f.role = 'test' AND t.kind = 'training'""",
     leakage.RESERVED: """SELECT f.section, f.data FROM flows f JOIN sections t ON t.section = f.section
 WHERE f.role IN ('validation', 'test') AND t.kind = 'training' AND t.section = t.stage""",
