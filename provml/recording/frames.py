@@ -206,8 +206,12 @@ class LoopPosition:
         self._libraries = libraries
         self._callers: list[tuple[int, CodeType, int]] = []
 
-    def note(self) -> None:
-        """Note where the callers outside of the libraries are, up to the script or the cell of a notebook."""
+    def note(self, loops: int = 1) -> None:
+        """Note where the callers outside of the libraries are, up to the script or the cell of a notebook.
+
+        `loops` is the number of nested loops that lead from one note to the next. A frame with fewer loops around the
+        same instruction ended between the notes, and another call of its function got its address.
+        """
         frame: FrameType | None = sys._getframe(1) if is_enabled() else None
         while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in self._libraries:
             frame = frame.f_back
@@ -216,8 +220,13 @@ class LoopPosition:
             callers.append((id(frame), frame.f_code, frame.f_lasti))
             frame = frame.f_back if not frame.f_code.co_name.startswith("<") else None
         if self._callers:
-            before = {(identity, code) for identity, code, _ in self._callers}
-            callers = [caller for caller in callers if caller[:2] in before] or callers
+            before = {(identity, code): offset for identity, code, offset in self._callers}
+            common = []
+            for identity, code, offset in callers:
+                loops -= _loops_around(code, offset)
+                if (identity, code) in before and (loops <= 0 or offset != before[identity, code]):
+                    common.append((identity, code, offset))
+            callers = common or callers
         self._callers = callers
 
     def is_left_by(self, error: BaseException) -> bool:
@@ -237,10 +246,25 @@ class LoopPosition:
 
 
 @lru_cache(maxsize=256)
+def _loops(code: CodeType) -> list[tuple[int, int]]:
+    """Return the first and last bytecode offsets of the loops of a function."""
+    ends: dict[int, int] = {}
+    for item in dis.get_instructions(code):
+        if "BACKWARD" in item.opname:  # a loop with `continue` has several jumps to its begin; the last one ends it
+            ends[item.argval] = item.offset
+    return list(ends.items())
+
+
+@lru_cache(maxsize=256)
+def _loops_around(code: CodeType, offset: int) -> int:
+    """Return the number of loops around a bytecode offset."""
+    return sum(begin <= offset <= end for begin, end in _loops(code))
+
+
+@lru_cache(maxsize=256)
 def _share_loop(code: CodeType, first: int, second: int) -> bool:
     """Return whether two bytecode offsets are in one loop."""
-    loops = [(item.argval, item.offset) for item in dis.get_instructions(code) if "BACKWARD" in item.opname]
-    return any(begin <= first <= end and begin <= second <= end for begin, end in loops)
+    return any(begin <= first <= end and begin <= second <= end for begin, end in _loops(code))
 
 
 class ForeignLoop:

@@ -124,3 +124,28 @@ def test_an_exception_is_attributed_to_the_method_that_it_passed_through():
     assert raised_in_method(caught.value, "step", [optimizer])
     assert not raised_in_method(caught.value, "step", [Optimizer()])
     assert not raised_in_method(caught.value, "other", [optimizer])
+
+
+@pytest.mark.parametrize("is_inside", [True, False], ids=["in the loop", "after the loop"])
+def test_an_exception_leaves_a_loop_whose_calls_reuse_one_address(is_inside: bool):
+    """CPython places the frame of the next call where the last one was: the loop is in the caller all the same."""
+    position = frames.LoopPosition()
+    addresses = []
+
+    def train_epoch() -> None:
+        for batch in range(2):
+            if batch == 1:
+                position.note(loops=2)
+                addresses.append(id(sys._getframe()))
+
+    def train() -> None:
+        for epoch in range(3):
+            train_epoch()
+            if is_inside and epoch == 2:
+                raise Boom("bad validation")
+        raise Boom("bad plot")
+
+    with pytest.raises(Boom) as caught:
+        train()
+    assert len(set(addresses)) < 3, "this test needs an interpreter that reuses the memory of frames"
+    assert position.is_left_by(caught.value) is is_inside

@@ -339,7 +339,7 @@ class Observer:
         source = self._training_pass
         if source is None or source is not self._noted_pass:
             self._noted_pass = source
-            self._position.note()
+            self._position.note(loops=2 if source is not None else 1)  # over the epochs and batches, or over the steps
         if self._capture is None or self._capture.timeline.rule != LOADER:
             self._calls.on_action()
 
