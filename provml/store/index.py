@@ -29,7 +29,7 @@ from provml.journal.annotations import Annotation
 from provml.journal.batch_buffer import SUFFIX as BUFFER_SUFFIX
 from provml.journal.shipping import STATE_FILE
 from provml.store import checkpoint as checkpoints
-from provml.store import file_checksums, inference, lock, sealed_runs, statements
+from provml.store import file_checksums, fork, inference, lock, sealed_runs, statements
 from provml.store.annotations import AnnotationWriter, own_name
 from provml.store.backend import OxigraphBackend, damage_reason, is_corrupt, is_damaged, is_lock_error
 from provml.store.checkpoint import IndexCheckpoint, JournalCheckpoint, Problem, is_lengthened
@@ -116,6 +116,8 @@ class Index:
     @classmethod
     def open(cls, home: Path, limits: IndexLimits = DEFAULT_LIMITS) -> Index:
         """Open the index of a home for writing; if another process holds it, open a copy."""
+        if fork.has_no_threads():
+            return cls._open_private(home, limits, in_memory=True)
         try:
             return cls._open_exclusive(home, limits)
         except OSError:

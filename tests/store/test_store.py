@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -1112,6 +1113,9 @@ def test_a_store_used_after_a_fork_is_an_error_and_the_child_exits_normally(home
                 with Store(home) as own:
                     assert own.is_private
                     assert own.run("latest").status == "FINISHED"
+                    signal.alarm(30)  # a store on the disk would wait for threads of the parent
+                    own.snapshot()
+                    own.rebuild()
                 code = 0
             finally:
                 os._exit(code)
