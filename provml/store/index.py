@@ -117,7 +117,7 @@ class Index:
     def open(cls, home: Path, limits: IndexLimits = DEFAULT_LIMITS) -> Index:
         """Open the index of a home for writing; if another process holds it, open a copy."""
         if fork.has_no_threads():
-            return cls._open_private(home, limits, in_memory=True)
+            return cls.open_copy(home, limits)
         try:
             return cls._open_exclusive(home, limits)
         except OSError:
@@ -173,7 +173,7 @@ class Index:
     def open_copy(cls, home: Path, limits: IndexLimits = DEFAULT_LIMITS) -> Index:
         """Open a private copy of the last snapshot; if there is none, an empty private index."""
         damage = ""
-        for parent in (home / "index", None, home / "index"):
+        for parent in (home / "index", None, home / "index") if not fork.has_no_threads() else ():
             try:
                 index = cls._copy_snapshot(home, parent, limits)
             except Exception as error:  # no snapshot, replaced meanwhile, no space for a copy
@@ -194,7 +194,7 @@ class Index:
     @classmethod
     def _open_private(cls, home: Path, limits: IndexLimits, *, in_memory: bool = False) -> Index:
         """Open an empty private index: in memory, or in a temporary folder if the journals are large."""
-        size = 0 if in_memory else sum(_size(home / "runs" / key) for key in run_files.list_journals(home))
+        size = 0 if in_memory or fork.has_no_threads() else sum(_size(home / "runs" / key) for key in run_files.list_journals(home))
         if size > limits.memory_max_bytes:
             for parent in (home / "index", None):
                 with contextlib.suppress(OSError):  # read-only, or no space
