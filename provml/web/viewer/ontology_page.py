@@ -97,9 +97,18 @@ def _groups(viewer: Viewer) -> list[tuple[str, str, list[dict[str, Any]]]]:
     return [group for group in groups if group[2]]
 
 
+def term_counts(viewer: Viewer) -> dict[str, int]:
+    """Return how often each class and each property occurs in the data, by IRI."""
+    return viewer.cached("term counts", lambda: _term_counts(viewer))
+
+
+def _term_counts(viewer: Viewer) -> dict[str, int]:
+    return {str(name): count for name, count in [*viewer.select(CLASS_COUNTS), *viewer.select(PROPERTY_COUNTS)]}
+
+
 def _terms(viewer: Viewer) -> dict[str, dict[str, Any]]:
     """Return the terms of the ontology by IRI."""
-    counts = {str(name): count for name, count in [*viewer.select(CLASS_COUNTS), *viewer.select(PROPERTY_COUNTS)]}
+    counts = term_counts(viewer)
     terms: dict[str, dict[str, Any]] = {}
     for iri, kind, label, definition in viewer.select(TERMS):
         text = format_cell(iri)

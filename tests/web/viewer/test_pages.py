@@ -493,3 +493,20 @@ def test_markup_of_a_label_is_escaped_in_data_for_the_script(hostile: TestClient
     text = hostile.get("/runs/h1").text
     assert MARKUP not in text
     assert LONG not in text
+
+
+def test_the_pages_of_progress_do_not_look_at_all_journals_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    home = tmp_path / "home"
+    record_flowers(home)
+    with Service(ServiceSettings(home, tokens=Tokens(READ, WRITE))) as service:
+        total, indexed = service.store.backlog()
+        assert total > indexed == 0
+        monkeypatch.setattr("provml.web.served_store.list_journals", lambda home: pytest.fail("looked again"))
+        service.sync()
+        assert service.store.backlog() == (total, total)
+
+
+def test_the_editor_completes_terms_of_the_data_that_the_ontology_lacks(flowers: TestClient):
+    completed = flowers.get("/query").text
+    assert "provml:TrainingExecution" in completed
+    assert "rdfs:label" in completed
