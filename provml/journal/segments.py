@@ -155,10 +155,10 @@ def manifest(home: Path) -> Manifest:
     cached = _CACHE.get(path)
     if cached is None or cached[0] != signature:
         try:
-            found = Manifest(home, _read_manifest(Path(path)))
+            loaded = Manifest(home, _read_manifest(Path(path)))
         except (ManifestDamaged, IsADirectoryError) as error:
-            found = _rebuild(home, str(error.strerror).lower())
-        cached = _CACHE[path] = signature, found
+            loaded = _rebuild(home, str(error.strerror).lower())
+        cached = _CACHE[path] = signature, loaded
     return cached[1]
 
 
@@ -245,9 +245,9 @@ def _segment_list(segment: str, runs: dict[str, PackedRun]) -> bytes:
 
 def damages(home: Path) -> list[tuple[str, str]]:
     """Return files of segments that were or are damaged, besides the journals in them, and what is wrong."""
-    packed_runs, found = manifest(home), []
+    packed_runs, problems = manifest(home), list[tuple[str, str]]()
     if reason := _DAMAGE.get(str(home)):
-        found.append((f"{FOLDER}/{MANIFEST}", f"was damaged ({reason}) and is rebuilt"))
+        problems.append((f"{FOLDER}/{MANIFEST}", f"was damaged ({reason}) and is rebuilt"))
     ends: dict[str, int] = {}
     for packed in (packed for run in packed_runs if (packed := packed_runs.run(run)) is not None):
         for file in packed.files:
@@ -255,8 +255,8 @@ def damages(home: Path) -> list[tuple[str, str]]:
     for segment, end in ends.items():
         path = home / FOLDER / segment
         if path.is_file() and path.stat().st_size > end and _read_list(path) is None:  # older ones have no list
-            found.append((f"{FOLDER}/{segment}", "the list of its journals is damaged; `provml unpack` saves them"))
-    return found
+            problems.append((f"{FOLDER}/{segment}", "the list of its journals is damaged; `provml unpack` saves them"))
+    return problems
 
 
 def _digest(data: bytes) -> bytes:
