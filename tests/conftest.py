@@ -143,6 +143,10 @@ def _no_open_run_after_a_test() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _collect_query_results() -> Iterator[None]:
-    """Collect garbage after each file: Oxigraph's rows must be freed by their own thread, also after a failure."""
+    """Collect garbage after each file: Oxigraph's rows must be freed by their own thread, also after a failure.
+
+    What is left (frameworks that a test imported, caches) is exempt from then on, as after the collection of the tests.
+    """
     yield
     gc.collect()
+    gc.freeze()

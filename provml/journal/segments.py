@@ -197,7 +197,12 @@ def is_packed(path: Path) -> bool:
 def names(folder: Path | str) -> list[str]:
     """Return the names of the packed journals of a run's folder."""
     folder = Path(folder)
-    packed = manifest(folder.parent.parent).run(folder.name) if folder.parent.name == "runs" else None
+    return names_of_run(folder.parent.parent, folder.name) if folder.parent.name == "runs" else []
+
+
+def names_of_run(home: Path, run: str) -> list[str]:
+    """Return the names of the packed journals of a run."""
+    packed = manifest(home).run(run)
     return [file.name for file in packed.files] if packed is not None else []
 
 

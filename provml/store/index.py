@@ -126,6 +126,7 @@ class Index:
         folder = home / "index"
         release = lock.acquire(folder / "lock")
         try:
+            is_new = all(path.name == "lock" for path in folder.iterdir())
             try:
                 index = cls(home, folder, limits)
             except Exception as error:
@@ -138,7 +139,9 @@ class Index:
                 index.backend.close()
                 adopt_rebuilt(folder)
                 index = cls(home, folder, limits)
-            if not index._is_current() and not index._serves_outdated():
+            if is_new:
+                index._initialize()
+            elif not index._is_current() and not index._serves_outdated():
                 index.backend.close()
                 index = cls._reset(home, folder, limits)
         except BaseException:

@@ -507,15 +507,15 @@ class Capture(CaptureBase):
         return self.data.get(role, observe, source=getattr(loader, "dataset", loader))
 
     def _record_validation(self, epoch: Epoch, phase: Phase) -> None:
-        now = perf_counter()
-        stage = self._validation_stage(phase, now)
-        section = stage.epoch(epoch.index, during=epoch._location, ago=max(now - phase.began, 0.0), rule=phase.rule)
+        stage = self._validation_stage(phase)
+        ago = max(perf_counter() - phase.began, 0.0)  # after the stage, whose data may take long to read
+        section = stage.epoch(epoch.index, during=epoch._location, ago=ago, rule=phase.rule)
         if measures := self._measures(phase):
             section.measured(**measures)
         section._ended = phase.ended
         section.done()
 
-    def _validation_stage(self, phase: Phase, now: float) -> Stage:
+    def _validation_stage(self, phase: Phase) -> Stage:
         """Return the stage of a validation: the first, second, … in an epoch have one each, by their data if known."""
         loader = phase.source.loader if phase.source is not None else None
         key = id(getattr(loader, "dataset", loader)) if loader is not None else 0
@@ -528,7 +528,8 @@ class Capture(CaptureBase):
         while number >= len(self._validations):
             name = "validation" if not self._validations else f"validation-{len(self._validations) + 1}"
             using = self._phase_data(phase, "validation")
-            self._validations.append(Stage(self.run, "validation", name, using, {}, ago=max(now - phase.began, 0.0)))
+            ago = max(perf_counter() - phase.began, 0.0)
+            self._validations.append(Stage(self.run, "validation", name, using, {}, ago=ago))
         return self._validations[number]
 
     def _record_evaluation(self, phase: Phase) -> None:
@@ -543,7 +544,7 @@ class Capture(CaptureBase):
         now = perf_counter()
         stage = Stage(self.run, "evaluation", "evaluation", using, {}, of=model, ago=max(now - phase.began, 0.0))
         stage.measured(**self._measures(phase))
-        stage.done(ago=max(now - phase.ended, 0.0))
+        stage.done(ago=max(perf_counter() - phase.ended, 0.0))
 
     # ---- files
 
