@@ -1,5 +1,4 @@
-"""What somebody needs in order to repeat a run, besides its environment: the script, changes that were not committed,
-installed packages, and environment variables from a list.
+"""What is needed to repeat a run, besides its environment: script, uncommitted changes, packages and variables.
 
 Git is asked by a thread of the run, since it may take long. Nothing here raises.
 """
