@@ -16,8 +16,9 @@ REASON = "a later state was imported"
 
 
 def seal_import(home: Path, run: str, added: Iterable[str], removed: Collection[str] = (), *, is_new: bool) -> None:
-    """Seal the journals of a run that came in, unless they still grow elsewhere; a home that cannot be written to has no seals.
+    """Seal the journals of a run that came in, unless they still grow elsewhere.
 
+    A home that cannot be written to has no seals.
     `is_new` says that the home had no journal of the run before, so that the ledger need not be read.
     """
     names = [name for name in added if "/" not in name and name.endswith(".jsonl")]
