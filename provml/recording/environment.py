@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from provml.journal import events
 from provml.journal.process import user_name
-from provml.recording.redaction import address, command_line
+from provml.journal.redaction import address, command_line
 
 PACKAGES = (
     "accelerate", "catboost", "chainer", "cudf", "cuml", "cupy", "dask", "datasets", "deepspeed", "diffusers", "duckdb",
