@@ -285,15 +285,15 @@ class LoopCapture(CaptureBase):
         return {name: total / rows for name, (total, rows) in totals.items() if rows}
 
     def _record_validation(self, epoch: Epoch, phase: Phase) -> None:
-        now = perf_counter()
-        stage = self._validation_stage(phase, now)
-        section = stage.epoch(epoch.index, during=epoch._location, ago=max(now - phase.began, 0.0), rule=phase.rule)
+        stage = self._validation_stage(phase)
+        ago = max(perf_counter() - phase.began, 0.0)  # after the stage, whose data may take long to read
+        section = stage.epoch(epoch.index, during=epoch._location, ago=ago, rule=phase.rule)
         if measures := self._measures(phase):
             section.measured(**measures)
         section._ended = phase.ended
         section.done()
 
-    def _validation_stage(self, phase: Phase, now: float) -> Stage:
+    def _validation_stage(self, phase: Phase) -> Stage:
         """Return the stage of a validation: the first, second, … in an epoch have one each, by their data if known."""
         source = self._phase_source(phase)
         key = id(source) if source is not None else 0
@@ -306,7 +306,8 @@ class LoopCapture(CaptureBase):
         while number >= len(self._validations):
             name = "validation" if not self._validations else f"validation-{len(self._validations) + 1}"
             using = self._phase_data(phase, "validation")
-            self._validations.append(Stage(self.run, "validation", name, using, {}, ago=max(now - phase.began, 0.0)))
+            ago = max(perf_counter() - phase.began, 0.0)
+            self._validations.append(Stage(self.run, "validation", name, using, {}, ago=ago))
             self.run._unregister(self)
             self.run._register_open(self)  # registered after the stage, the capture is ended before it
         return self._validations[number]
@@ -319,7 +320,7 @@ class LoopCapture(CaptureBase):
         now = perf_counter()
         stage = Stage(self.run, "evaluation", "evaluation", using, {}, of=model, ago=max(now - phase.began, 0.0))
         stage.measured(**self._measures(phase))
-        stage.done(ago=max(now - phase.ended, 0.0))
+        stage.done(ago=max(perf_counter() - phase.ended, 0.0))
 
     # ---- files
 
