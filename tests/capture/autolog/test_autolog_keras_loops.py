@@ -135,9 +135,9 @@ def test_two_models_that_take_turns_are_one_training(isolated_home: Path, tmp_pa
             ("both.loss", pytest.approx(np.mean(fooled))),
             ("judge.loss", pytest.approx(np.mean(judged))),
         ]
-        assert ("forger",) in ask(
-            store, "SELECT DISTINCT ?n { ?t a provml:TrainingExecution . ?m prov:wasGeneratedBy ?t ; rdfs:label ?n }"
-        )
+        models = """SELECT ?n { ?t a provml:TrainingExecution . ?m prov:wasGeneratedBy ?t ;
+            provlake:wasDerivedFromAttribute/rdfs:label ?n }"""
+        assert ("forger",) in ask(store, models)
 
 
 def test_a_loop_before_and_after_fit_is_another_training_of_the_same_model(isolated_home: Path):
