@@ -63,6 +63,7 @@ share_mypy_cache()
 for _name in [*RANK_VARIABLES, *(name for name in os.environ if name.startswith("PROVML_"))]:
     if _name not in ("PROVML_NO_SKIP", "PROVML_SUITES"):  # settings of the tests
         os.environ.pop(_name, None)  # settings of the developer must not change what a test records
+os.environ["PROVML_CAPTURE_CODE"] = "0"  # what is not committed here must not change what a test records
 for _name in ("COLUMNS", "LINES"):  # GNU readline exports them, so that the workers of xdist inherit a terminal size
     os.environ.pop(_name, None)
     os.unsetenv(_name)  # readline sets them behind the back of `os.environ`
@@ -142,6 +143,10 @@ def _no_open_run_after_a_test() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _collect_query_results() -> Iterator[None]:
-    """Collect garbage after each file: Oxigraph's rows must be freed by their own thread, also after a failure."""
+    """Collect garbage after each file: Oxigraph's rows must be freed by their own thread, also after a failure.
+
+    What is left (frameworks that a test imported, caches) is exempt from then on, as after the collection of the tests.
+    """
     yield
     gc.collect()
+    gc.freeze()

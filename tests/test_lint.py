@@ -37,7 +37,10 @@ WORDING = re.compile(
 """Archaic or metaphorical wording that plain English replaces."""
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize(
+    "name",  # tests that use mypy run one after another, because they share its cache
+    [pytest.param(name, marks=[pytest.mark.xdist_group("mypy")] if name == "mypy" else []) for name in CHECKS],
+)
 def test_check_passes(name: str):
     done = subprocess.run([sys.executable, *CHECKS[name]], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{name} failed\n{done.stdout}{done.stderr}"

@@ -81,12 +81,13 @@ def run_folders(home: Path) -> set[str]:
 
 def scan_runs(home: Path, skip: AbstractSet[str] = frozenset()) -> Iterator[RunFiles]:
     """Yield the folders of all runs of a home, but for those to skip."""
-    runs = f"{home}/runs"
-    for name in run_folders(home).union(segments.manifest(home)) - skip:
-        yield _scan_folder(f"{runs}/{name}")
+    for run in run_folders(home).union(segments.manifest(home)) - skip:
+        journals, is_annotated = _scan_folder(f"{home}/runs/{run}")
+        yield RunFiles(run, _with_packed(journals, segments.names_of_run(home, run)), is_annotated)
 
 
-def _scan_folder(path: str | Path) -> RunFiles:
+def _scan_folder(path: str | Path) -> tuple[list[str], bool]:
+    """Return the journals in a folder of a run, and whether somebody annotated the run."""
     journals, is_annotated = [], False
     with contextlib.suppress(OSError), os.scandir(path) as entries:  # a file, or a folder that was just removed
         for entry in entries:
@@ -94,8 +95,12 @@ def _scan_folder(path: str | Path) -> RunFiles:
                 journals.append(entry.name)
             elif entry.name == ANNOTATIONS:
                 is_annotated = True
-    journals += [name for name in segments.names(path) if name not in journals]
-    return RunFiles(os.path.basename(path), journals, is_annotated)  # noqa: PTH119  # called for every run
+    return journals, is_annotated
+
+
+def _with_packed(journals: list[str], packed: list[str]) -> list[str]:
+    """Return the journals in a folder and those in segments, read in this order: a journal may be packed meanwhile."""
+    return journals + [name for name in packed if name not in journals]
 
 
 def has_run(home: Path, run: str) -> bool:
@@ -116,7 +121,8 @@ def list_annotations(home: Path) -> list[str]:
 
 def journals_of_run(folder: Path) -> list[Path]:
     """Return the journals in the folder of a run."""
-    return [folder / name for name in sorted(_scan_folder(folder).journals)]
+    journals, _ = _scan_folder(folder)
+    return [folder / name for name in sorted(_with_packed(journals, segments.names(folder)))]
 
 
 def is_main(header: events.Header | None) -> bool:

@@ -92,7 +92,8 @@ class Batch(EndsOnExit):
         if buffer is not None and buffer.current is self:
             buffer.end(ago)
         else:
-            self.run._emit(events.BatchEnd(self._location, time() - ago, perf_counter() - self._began - ago))
+            elapsed = max(perf_counter() - self._began - ago, 0.0)
+            self.run._emit(events.BatchEnd(self._location, time() - ago, elapsed))
 
     def _end(self, error: BaseException | None) -> None:
         self.done()

@@ -98,7 +98,8 @@ class Step(EndsOnExit):
         self._closed = True
         self.run._unregister(self)
         run = self.run
-        run._emit(Done(self._location, run._time() - ago, run._ticks() - ago - self._began, *status_of_exit(error)))
+        elapsed = max(run._ticks() - ago - self._began, 0.0)
+        run._emit(Done(self._location, run._time() - ago, elapsed, *status_of_exit(error)))
 
     def _on_cell_error(self, error: BaseException) -> None:
         """End the step if the exception of a notebook's cell left it; of a step without a loop that is not known."""
@@ -455,7 +456,7 @@ class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
         self._release_buffer()
         run = self.run
         now = run._ticks()
-        ended = self._ended or now
+        ended = max(self._ended or now, self._began)  # a begin that was computed from `ago` is late by microseconds
         run._emit(Done(self._location, run._time() - now + ended, ended - self._began, *status_of_exit(error)))
 
     def measured(self, /, **values: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from provml.store import RunInfo, Store
 from provml.store.healing import heals
 from provml.store.run_table import RunTable, load_table
 
+SIZES_SECONDS = 5.0
+"""Time after which the sizes of all journals are read again."""
+
 
 class ServedStore(Store):
     """A store whose threads may read what was indexed last, while the service decides when to index."""
@@ -23,6 +27,8 @@ class ServedStore(Store):
         self._shared_lock = threading.RLock()
         self._shared_runs: tuple[str, list[RunInfo]] | None = None
         self._shared_table: tuple[str, RunTable] | None = None
+        self._journal_sizes: dict[str, int] = {}
+        self._sizes_due = 0.0
         super().__init__(home, create=True)
         self.opens_files = False  # a path that a client names is never opened
 
@@ -42,16 +48,24 @@ class ServedStore(Store):
     def backlog(self) -> tuple[int, int]:
         """Return the bytes of the journals, and how many of them are indexed."""
         total = indexed = 0
-        for key in list_journals(self.home):
+        for key, size in self._sizes().items():
             checkpoint = self._index.checkpoint.journals.get(f"runs/{key}")
-            with contextlib.suppress(OSError):  # removed meanwhile
-                size = file_stat(self.home / "runs" / key).st_size
-                total += size
-                if self._index.is_sealed(key.partition("/")[0]):
-                    indexed += size
-                elif checkpoint is not None:
-                    indexed += size if checkpoint.end is not None else min(checkpoint.offset, size)
+            total += size
+            if self._index.is_sealed(key.partition("/")[0]):
+                indexed += size
+            elif checkpoint is not None:
+                indexed += size if checkpoint.end is not None else min(checkpoint.offset, size)
         return total, indexed
+
+    def _sizes(self) -> dict[str, int]:
+        """Return the bytes of each journal as some seconds ago: pages that show progress ask for them every second."""
+        if time.monotonic() > self._sizes_due:
+            sizes = {}
+            for key in list_journals(self.home):
+                with contextlib.suppress(OSError):  # removed meanwhile
+                    sizes[key] = file_stat(self.home / "runs" / key).st_size
+            self._journal_sizes, self._sizes_due = sizes, time.monotonic() + SIZES_SECONDS
+        return self._journal_sizes
 
     def sync(self, on_progress: Callable[[int], None] | None = None) -> int:
         """Index what is new, unless this thread reads what is indexed."""

@@ -124,9 +124,12 @@ def types(thing: Thing) -> set[str]:
 
 
 def run_mypy(folder: Path, *files: Path) -> str:
-    """Return the output of `mypy --strict` for files of a directory."""
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--follow-imports=silent"]
-    checkout = str(Path(__file__).parents[2])  # provml need not be installed
+    """Return the output of `mypy --strict` for files of a directory.
+
+    The options are those of the check of the whole package, so that both use one cache.
+    """
+    checkout = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", f"--config-file={checkout / 'pyproject.toml'}"]
     command += [file.name for file in files]
-    environment = {**os.environ, "MYPYPATH": checkout}
+    environment = {**os.environ, "MYPYPATH": str(checkout)}  # provml need not be installed
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 START_SECONDS = 120.0
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Options of Java for processes that live a minute: they compile each method once, and quickly."""
 
 
 def java() -> str:
@@ -45,7 +47,7 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_SCALA_VERSION": "2.13",
     }
-    base = [java(), "-Xmx512m", "-cp", jars]
+    base = [java(), "-Xmx512m", *SHORT_LIVED, "-cp", jars]
     master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
     worker = ["org.apache.spark.deploy.worker.Worker", url, "--host", "127.0.0.1", "--cores", "1", "--memory", "1g"]
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ import pytest
 
 import provml.lake
 from lake.helpers import GOLDEN, answer_of, assert_same, assert_same_table, write_golden_home
-from lake.spark_cluster import cluster, session
+from lake.spark_cluster import SHORT_LIVED, cluster, session
 from lake.worlds import record_world
 from provml.lake.twins import twins
 from provml.store import Store
@@ -28,7 +28,9 @@ def test_spark_answers_as_the_store_does(tmp_path: Path) -> None:
         warnings.simplefilter("ignore")
         import pyspark  # noqa: F401
     with cluster(tmp_path / "cluster") as url:
-        spark = session(url, **{"spark.sql.shuffle.partitions": "1"})
+        java = " ".join(SHORT_LIVED)
+        options = {"spark.driver.extraJavaOptions": java, "spark.executor.extraJavaOptions": java}
+        spark = session(url, **options, **{"spark.sql.shuffle.partitions": "1"})
         try:
             with Store(home) as store, provml.lake.open(tmp_path / "lake", "spark", session=spark) as lake:
                 asked = set()

@@ -5,17 +5,15 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-import os
 import pickle
 import re
-import subprocess
-import sys
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from compiler.helpers import run_mypy
 from examples_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -520,12 +518,10 @@ Entity("urn:e", value=object())  # wrong
 @pytest.mark.slow
 def test_type_checkers_know_read_only_fields_and_numpy_scalars(tmp_path: Path):
     (tmp_path / "checked.py").write_text(CHECKED)
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--follow-imports=silent", "checked.py"]
-    environment = {**os.environ, "MYPYPATH": str(Path(__file__).parents[2])}
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    reported = {int(line) for line in re.findall(r"^checked\.py:(\d+): error", result.stdout, re.M)}
+    output = run_mypy(tmp_path, tmp_path / "checked.py")
+    reported = {int(line) for line in re.findall(r"^checked\.py:(\d+): error", output, re.M)}
     wrong = {n for n, line in enumerate(CHECKED.split("\n"), 1) if "# wrong" in line}
-    assert reported == wrong, result.stdout + result.stderr
+    assert reported == wrong, output
     for n, line in enumerate(CHECKED.split("\n"), 1):
         if n in wrong and " = " in line and "nothing" not in line:
-            assert re.search(rf"^checked\.py:{n}: error: .*ReadOnly", result.stdout, re.M)
+            assert re.search(rf"^checked\.py:{n}: error: .*ReadOnly", output, re.M)

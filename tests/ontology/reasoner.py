@@ -69,7 +69,8 @@ def start_java() -> None:
 
     _, library = find_java()
     jar = Path(owlready2.reasoning.__file__).parent / "hermit" / "HermiT.jar"
-    jpype.startJVM(library, *NO_NETWORK, classpath=[str(jar)], convertStrings=True)
+    quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # for a process that lives some seconds
+    jpype.startJVM(library, *NO_NETWORK, *quick, classpath=[str(jar)], convertStrings=True)
 
 
 def judge(document: Path) -> dict[str, Any]:

@@ -905,6 +905,15 @@ def test_a_run_with_a_training_that_ended_well_is_finished():
     assert (ends(run)["training-2"], events_of(End, run)[0].status) == ("FAILED", "FINISHED")
 
 
+def test_no_time_is_negative_when_an_end_is_before_its_begin():
+    with record() as run, run.training() as training:
+        epoch = training.epoch(0)
+        epoch._ended = epoch._began - 1e-4
+        epoch.done()
+        training.done(ago=60)
+    assert [done.seconds for done in events_of(Done, run)] == [0.0, 0.0]
+
+
 def test_an_exception_fails_the_epochs_of_nested_loops():
     with record() as run, run.training() as training, suppress(Interrupted):
         for _ in training.folds(3):

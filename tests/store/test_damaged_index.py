@@ -232,3 +232,17 @@ def test_an_error_that_is_no_damage_is_raised_as_it_is(home: Path, caplog: pytes
     with Store(home) as store, pytest.raises(ValueError, match="Corruption"):
         store.query("SELECT ?x { ?x Corruption }")
     assert caplog.messages == []
+
+
+def test_the_index_of_a_new_home_is_created_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    opened = []
+    engine = ox.Store
+
+    def opening(*folder: str) -> ox.Store:
+        opened.append(folder)
+        return engine(*folder)
+
+    monkeypatch.setattr(ox, "Store", opening)
+    with Store(tmp_path / "home", create=True) as store:
+        assert store.query("SELECT ?class { GRAPH ?g { ?class a owl:Class } } LIMIT 1").rows
+    assert len(opened) == 1

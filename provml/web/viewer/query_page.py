@@ -24,6 +24,7 @@ from provml.web.negotiation import GRAPHS, RESULTS
 from provml.web.problems import Problem
 from provml.web.routing import service_of
 from provml.web.viewer.links import EXAMPLE_ORIGIN, with_query
+from provml.web.viewer.ontology_page import term_counts
 from provml.web.viewer.render import MAX_STYLED_SERIES, charts
 from provml.web.viewer.viewer import Page, Viewer
 
@@ -31,7 +32,8 @@ MAX_ROWS = 10_000
 MAX_BYTES = 4 << 20
 """Of a longer result, the page shows the start; the downloads have all."""
 MAX_GRAPH_TRIPLES = 400
-USED = "SELECT DISTINCT ?term { { ?s ?term ?o } UNION { ?s a ?term } } LIMIT 2000"
+MAX_USED = 2000
+"""Classes and properties of the data that the editor completes."""
 EXAMPLES = {
     "Runs and their status": """SELECT ?run ?status ?started {
   ?run a provml:LearningProcessExecution ; provlake:status ?status .
@@ -99,7 +101,7 @@ def completions(viewer: Viewer) -> list[str]:
 
 def _completions(viewer: Viewer) -> list[str]:
     own = {abbreviate(iri) for iri in ontology_terms() if iri.startswith((PROVML, PROVLAKE, PROV, MLS))}
-    used = {abbreviate(str(term)) for (term,) in viewer.select(USED)}
+    used = {abbreviate(iri) for iri in sorted(term_counts(viewer))[:MAX_USED]}
     names = sorted(own | used, key=lambda name: (name not in used, name))
     return [*(f"{prefix}:" for prefix in PREFIXES), *names]
 

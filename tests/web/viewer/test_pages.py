@@ -493,3 +493,40 @@ def test_markup_of_a_label_is_escaped_in_data_for_the_script(hostile: TestClient
     text = hostile.get("/runs/h1").text
     assert MARKUP not in text
     assert LONG not in text
+
+
+def test_the_pages_of_progress_do_not_look_at_all_journals_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    home = tmp_path / "home"
+    record_flowers(home)
+    with Service(ServiceSettings(home, tokens=Tokens(READ, WRITE))) as service:
+        total, indexed = service.store.backlog()
+        assert total > indexed == 0
+        monkeypatch.setattr("provml.web.served_store.list_journals", lambda home: pytest.fail("looked again"))
+        service.sync()
+        assert service.store.backlog() == (total, total)
+
+
+def test_the_editor_completes_terms_of_the_data_that_the_ontology_lacks(flowers: TestClient):
+    completed = flowers.get("/query").text
+    assert "provml:TrainingExecution" in completed
+    assert "rdfs:label" in completed
+
+
+def test_browsers_get_a_page_for_an_address_that_does_not_exist(flowers: TestClient):
+    page = flowers.get("/nothing", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert page.status_code == 404
+    assert page.headers["content-type"].startswith("text/html")
+    assert "All runs" in page.text
+    assert flowers.get("/nothing").headers["content-type"] == "application/problem+json"
+
+
+def test_the_ways_to_ask_are_tabs_that_need_no_script(flowers: TestClient):
+    text = flowers.get("/questions/q6").text
+    assert re.findall(r'<label for="way-\d">([^<]+)</label>', text) == [
+        "SPARQL",
+        "Python",
+        "Command line",
+        "curl",
+        "URL",
+    ]
+    assert text.count('type="radio" name="way"') == text.count("<section aria-label") == 5
