@@ -63,6 +63,7 @@ share_mypy_cache()
 for _name in [*RANK_VARIABLES, *(name for name in os.environ if name.startswith("PROVML_"))]:
     if _name not in ("PROVML_NO_SKIP", "PROVML_SUITES"):  # settings of the tests
         os.environ.pop(_name, None)  # settings of the developer must not change what a test records
+os.environ["PROVML_CAPTURE_CODE"] = "0"  # what is not committed here must not change what a test records
 for _name in ("COLUMNS", "LINES"):  # GNU readline exports them, so that the workers of xdist inherit a terminal size
     os.environ.pop(_name, None)
     os.unsetenv(_name)  # readline sets them behind the back of `os.environ`

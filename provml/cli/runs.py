@@ -246,7 +246,8 @@ def show(run: str, all_epochs: bool, fmt: str, home: Path | None) -> None:
 
     with open_store(home) as store:
         info = store.run(run)
-        names = {other.id: other.name for other in store.runs()}
+        runs = store.runs()
+        names = {other.id: other.name for other in runs}
         children = [(i.id, i.name, i.status, i.seconds, i.error or None) for i in store.children(info)]
         parts = {
             "children": Answer(["run", "name", "status", "seconds", "error"], children),
@@ -262,7 +263,9 @@ def show(run: str, all_epochs: bool, fmt: str, home: Path | None) -> None:
         "name": info.name,
         **({"experiment": info.experiment} if fmt != "table" or info.experiment != info.name else {}),
         "model": info.model,
-        "parent": _parent(info, names) if fmt == "table" else info.parent,
+        "parent": _other_run(info.parent, names) if fmt == "table" else info.parent,
+        "rerun of": _other_run(info.rerun_of, names) if fmt == "table" else info.rerun_of,
+        "repeated by": ", ".join(other.id for other in runs if other.rerun_of == info.id),
         "tags": ", ".join(info.tags),
         "status": info.status,
         "error": info.error,
@@ -287,9 +290,9 @@ def show(run: str, all_epochs: bool, fmt: str, home: Path | None) -> None:
     print_report(facts, {"notes": notes, **parts}, fmt)
 
 
-def _parent(info: RunInfo, names: dict[str, str]) -> str:
-    """Return the id and the name of the parent of a run; empty if it has none."""
-    return f"{info.parent} ({names.get(info.parent, 'not in this home')})" if info.parent else ""
+def _other_run(run: str, names: dict[str, str]) -> str:
+    """Return the id and the name of a run; empty if there is none."""
+    return f"{run} ({names.get(run, 'not in this home')})" if run else ""
 
 
 def humanize(part: Answer) -> Answer:

@@ -67,7 +67,8 @@ class Header(Event, tag="run"):
 
     `pid_namespace` is the namespace of the process id (a container has its own), `start_ticks` the start time of the
     process in clock ticks since boot, `parent` the journal of the process that it was forked from. `name` is the
-    experiment's name, `run_name` the run's own name if it has one, `parent_run` the run that it is a part of.
+    experiment's name, `run_name` the run's own name if it has one, `parent_run` the run that it is a part of,
+    `rerun_of` the run that it repeats.
     """
 
     version: Int64
@@ -89,6 +90,7 @@ class Header(Event, tag="run"):
     parent: str = ""
     run_name: str = ""
     parent_run: str = ""
+    rerun_of: str = ""
 
 
 class Environment(Event):

@@ -71,14 +71,15 @@ class EventMapper(MappingContext):
             started_at_time=iris.to_datetime(header.time) if header.time == header.time else None,
             was_associated_with=self.persona(header.by),
             addressed_task=self._task(header.task),
-            was_child_of=self._parent(header.parent_run),
+            was_child_of=self._other_run(header.parent_run),
+            was_rerun_of=self._other_run(header.rerun_of),
         )
         if header.study:
             study = iris.shared_iri("study", header.study)
             self.emit(vocab.Study(study, label=header.study, has_experiment=self.plan.experiment))
 
-    def _parent(self, run_id: str) -> IRI | None:
-        """Return the run that this one is a part of; its own journals describe it."""
+    def _other_run(self, run_id: str) -> IRI | None:
+        """Return the run that this one is a part of, or repeats; its own journals describe it."""
         if not run_id:
             return None
         iri = iris.run_iri(run_id)

@@ -1,7 +1,8 @@
 """The environment of a run: machine, process, software and code version, read quickly and without secrets.
 
 Every probe is independent: a value that cannot be read is left out, and nothing here raises. No environment variable is
-recorded except the job ids of known schedulers. Secrets in a command line or an address are replaced by `***`.
+recorded except the job ids of known schedulers and those of `repetition.VARIABLES`. Secrets in a command line or an
+address are replaced by `***`.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from provml.journal import events
 from provml.journal.process import user_name
+from provml.recording import repetition
 from provml.recording.redaction import address, command_line
 
 PACKAGES = (
@@ -82,9 +84,10 @@ def process_info(*, git_status: bool = True, system: System = SYSTEM) -> dict[st
         command_line=lambda: command_line(sys.orig_argv or sys.argv),
         working_directory=lambda: str(Path.cwd()),
         user_name=user_name,
+        environment_variable=lambda: repetition.variables(os.environ),
     )
     host = _run_probes(HOSTNAME=lambda: os.uname().nodename)
-    return info | code(git_status=git_status, system=system) | job(os.environ | host)
+    return info | repetition.script() | code(git_status=git_status, system=system) | job(os.environ | host)
 
 
 def software() -> dict[str, str]:
@@ -239,18 +242,31 @@ def _version(module: str, name: str) -> str:
 
 def code(start: Path | None = None, *, git_status: bool = True, system: System = SYSTEM) -> dict[str, Any]:
     """Return commit, repository and whether files were changed, of the script's checkout or the working directory's."""
-    try:
-        starts = [start] if start else _code_directories()
-        candidates = (folder for directory in starts for folder in (directory, *directory.parents))
-        top = next(folder for folder in candidates if (folder / ".git").exists())
-        git_dir = top / ".git"
-        if git_dir.is_file():  # a worktree or a submodule
-            git_dir = top / _read(git_dir).removeprefix("gitdir:").strip()
-        common_dir = git_dir / (_read(git_dir / "commondir") or ".")
-    except Exception:  # also StopIteration: not in a checkout
+    top = find_checkout([start] if start else _code_directories())
+    if top is None:
         return {}
+    git_dir, common_dir = _git_directories(top)
     info = _run_probes(git_commit=lambda: _commit(git_dir, common_dir), git_repository=lambda: _repository(common_dir))
+    if "git_commit" in info:
+        info |= _run_probes(git_directory=lambda: str(top))
     return info | _run_probes(git_dirty=lambda: _dirty(top, system.git_seconds)) if git_status else info
+
+
+def find_checkout(starts: Iterable[Path] | None = None) -> Path | None:
+    """Return the top folder of the checkout that has one of the folders: by default, those of the running code."""
+    try:
+        candidates = (folder for start in starts or _code_directories() for folder in (start, *start.parents))
+        return next(folder for folder in candidates if (folder / ".git").exists())
+    except Exception:  # also StopIteration: not in a checkout
+        return None
+
+
+def _git_directories(top: Path) -> tuple[Path, Path]:
+    """Return the folder of git for a checkout, and that of its repository, which worktrees share."""
+    git_dir = top / ".git"
+    if git_dir.is_file():  # a worktree or a submodule
+        git_dir = top / _read(git_dir).removeprefix("gitdir:").strip()
+    return git_dir, git_dir / (_read(git_dir / "commondir") or ".")
 
 
 def _code_directories() -> Iterator[Path]:
@@ -293,11 +309,9 @@ def _dirty(top: Path, timeout: float) -> bool | None:
     import subprocess
 
     null = subprocess.DEVNULL
-    ignored = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE")  # set if a git hook started the process
-    variables = {name: value for name, value in os.environ.items() if name not in ignored}
     with subprocess.Popen(
         ["git", "-c", "core.fsmonitor=false", "status", "--porcelain", "-uno"],
-        cwd=top, env=variables | {"GIT_OPTIONAL_LOCKS": "0"}, stdin=null, stdout=subprocess.PIPE, stderr=null,
+        cwd=top, env=repetition.git_environment(), stdin=null, stdout=subprocess.PIPE, stderr=null,
         start_new_session=True,
     ) as git:  # fmt: skip
         try:

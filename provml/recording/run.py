@@ -7,6 +7,7 @@ the training, unless the run is strict.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import time
@@ -34,6 +35,15 @@ from provml.recording.display import html_table
 from provml.recording.encoding import to_text
 from provml.recording.exit_status import status_of_exit
 from provml.recording.redaction import redact_urls
+from provml.recording.repetition import (
+    PACKAGES_NAME,
+    PATCH_NAME,
+    PATCH_TYPE,
+    is_switched_off,
+    packages,
+    redact_patch,
+    uncommitted_changes,
+)
 from provml.recording.safety import report_errors
 from provml.recording.seeds import seeds
 from provml.recording.settings import Detail, RunSettings, ShippingSettings, StepKind
@@ -45,8 +55,8 @@ if TYPE_CHECKING:
     from provml.recording.show import RunCharts
     from provml.remote.shipper import Destination
 
-GIT_JOIN_SECONDS = 0.25
-"""How long the end of a run waits for the thread that asks git for changed files."""
+CODE_JOIN_SECONDS = 2.0
+"""How long the end of a run waits for the thread that asks git for changed files: as long as git has time."""
 
 
 class Run(RunCore):
@@ -74,13 +84,16 @@ class Run(RunCore):
         study: str = "",
         task: str = "",
         capture_environment: bool = True,
+        capture_code: bool = True,
         validate: bool = False,
         parent: HasId | str | None = None,
         run_name: str = "",
         shipping: ShippingSettings | None = None,
     ) -> None:
         _check_settings(detail, every, run)
-        _check_switches(strict=strict, capture_environment=capture_environment, validate=validate)
+        _check_switches(
+            strict=strict, capture_environment=capture_environment, capture_code=capture_code, validate=validate
+        )
         destination, spool = parse_destination(home, shipping) if home or shipping else (None, None)
         inherited_id, inherited_home, is_exported = inherit.inherited_run(spool or home)
         if not home and isinstance(parent, Run):
@@ -119,6 +132,7 @@ class Run(RunCore):
         self._is_shared = bool(shared_id)
         self._destination = destination or (joined_destination(home / "runs" / self.id) if shared_id else None)
         self._capture_environment = capture_environment
+        self._captures_code = capture_environment and capture_code and not (is_joined or is_switched_off())
         self._begin(header, is_new=not shared_id)
         try:
             if parent_error is not None:
@@ -133,7 +147,8 @@ class Run(RunCore):
 
     def _begin(self, header: events.Header, *, is_new: bool = False) -> None:
         """Start the journal of this process."""
-        self._git_thread: threading.Thread | None = None
+        self._code_thread: threading.Thread | None = None
+        self._software: dict[str, str] = {}
         self._annotation_file: AnnotationFile | None = None
         self._children: weakref.WeakSet[Run] = weakref.WeakSet()
         self._child_names = Counter[str]()
@@ -172,19 +187,55 @@ class Run(RunCore):
             header.writer = name
 
     def _record_environment(self) -> None:
-        """Record the environment. `git status` may be slow, so a thread asks for changed files."""
+        """Record the environment. Git may be slow, so a thread asks it for changes that were not committed."""
         with report_errors(self):
             event = environment.capture(git_status=False)
             event.seeds = seeds()
             self._emit(event)
-            if "git_commit" in event.process:
-                self._git_thread = threading.Thread(target=self._record_git_status, name="provml-git", daemon=True)
-                self._git_thread.start()
+            self._software = event.software
+            if "git_commit" in event.process or self._captures_code:
+                top = event.process.get("git_directory") if "git_commit" in event.process else None
+                self._code_thread = threading.Thread(
+                    target=self._record_code, args=(top,), name="provml-git", daemon=True
+                )
+                self._code_thread.start()
 
-    def _record_git_status(self) -> None:
-        dirty = environment.code().get("git_dirty")
-        if dirty is not None and self._writer is not None and not self._writer.has_ended:
-            self._emit(events.Environment(process={"git_dirty": dirty}))
+    def _record_code(self, top: str | None) -> None:
+        """Record whether files differ from the commit, and store the patch and the list of installed packages.
+
+        It runs in a thread: an error is counted also if the run is strict, since nobody would catch it.
+        """
+        with contextlib.suppress(Exception), report_errors(self):
+            if top is not None:
+                process = {name: value for name, value in environment.code(Path(top)).items() if name == "git_dirty"}
+                changes = self._captures_code and uncommitted_changes(Path(top), environment.SYSTEM.git_seconds)
+                if changes:
+                    process["git_diff_sha256"] = changes.sha256
+                if process and self._is_open():
+                    self._emit(events.Environment(process=process))
+                if changes and changes.patch:
+                    self._keep_file(redact_patch(changes.patch), PATCH_NAME, PATCH_TYPE)
+            if self._captures_code:
+                self._keep_file(packages().encode(), PACKAGES_NAME, "text/plain")
+
+    def _keep_file(self, content: bytes, name: str, media_type: str) -> None:
+        """Store what describes the code of the run as an artifact, unless the run has ended meanwhile."""
+        stored = self._store_content(content) if content and self._is_open() else None
+        if stored is not None and self._is_open():
+            data = Data(f"sha256:{stored.sha256}", "file", name, sha256=stored.sha256, run_id=self.id)
+            self._emit(events.Data(data.ref, "file", name, "", stored.sha256, stored.size, media_type))
+            self._emit_artifact(data, content, stored, name=name, media_type=media_type)
+
+    def _record_later_software(self) -> None:
+        """Record packages that were imported after the run began."""
+        with report_errors(self):
+            later = environment.software() if self._captures_code else {}
+            new = {name: version for name, version in later.items() if name not in self._software}
+            if new:
+                self._emit(events.Environment(software=new))
+
+    def _is_open(self) -> bool:
+        return self._writer is not None and not self._writer.has_ended
 
     def record_workflow(self, path: str | os.PathLike[str]) -> None:
         """Record a workflow file, which plans the run."""
@@ -245,8 +296,9 @@ class Run(RunCore):
                     stack.callback(section.done, error=error)
                 for child in list(self._children):
                     stack.callback(child.finish, error=error)
-            if self._git_thread is not None:
-                self._git_thread.join(GIT_JOIN_SECONDS)
+            if self._code_thread is not None:
+                self._code_thread.join(CODE_JOIN_SECONDS)
+            self._record_later_software()
         finally:
             atexit.unregister(self._at_exit)
             is_failed_by_training = status_of_exit(error)[0] == "FINISHED" and not self._has_trained
@@ -302,6 +354,7 @@ class Run(RunCore):
             "every": self.every,
             "strict": self.strict,
             "capture_environment": self._capture_environment,
+            "capture_code": False,  # the code is that of this run
             "validate": self._validates,
             "parent": self,
             "run_name": name,
@@ -452,9 +505,9 @@ def record(name: str, **settings: Unpack[RunSettings]) -> Run:
     """Begin to record a run: `with provml.record("flowers", model="alexnet") as run:`.
 
     Settings: `model`, `home`, `run` (its id), `run_name`, `parent` (a run), `detail` ("batch" or "epoch"), `every`
-    (record every n-th batch), `strict`, `workflow`, `by`, `study`, `task`, `capture_environment`, `validate` and
-    `shipping`; see `provml.recording.settings.RunSettings`. If `home` is the URL of a service, the journal is written
-    here all the same, and a thread sends it there.
+    (record every n-th batch), `strict`, `workflow`, `by`, `study`, `task`, `capture_environment`, `capture_code`,
+    `validate` and `shipping`; see `provml.recording.settings.RunSettings`. If `home` is the URL of a service, the
+    journal is written here all the same, and a thread sends it there.
     """
     accepted = Run.__init__.__kwdefaults__ or {}
     if unexpected := [setting for setting in settings if setting not in accepted]:
@@ -483,6 +536,7 @@ def _rejoin(*state: Any) -> Run:
     settings = {"detail": detail, "every": every, "strict": strict, "validates": False}
     RunCore.__init__(run, name, model=model, run_id=run_id, home=Path(home), **settings)
     run._is_shared = run._capture_environment = True
+    run._captures_code = False
     run._destination = joined_destination(Path(home) / "runs" / run_id)
     run._begin(events.Header(events.VERSION, run_id, MAIN_WRITER, name, time.time(), model, main=False, parent=parent))
     return run

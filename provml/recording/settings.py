@@ -60,6 +60,8 @@ class BaseSettings(TypedDict, total=False):
     """Name of the learning task."""
     capture_environment: bool
     """Record the machine, the process, the software and the seeds."""
+    capture_code: bool
+    """Store the patch of changes that were not committed, and the list of installed packages, as artifacts."""
     validate: bool
     """Validate the run against the shapes when it ends."""
     parent: HasId | str | None

@@ -25,7 +25,10 @@ KINDS = (
     *("code", "environment", "machine", "software"),
 )
 """Kinds of facts in the order of the rows."""
-CODE = {f"{PROVLAKE}{name}" for name in ("gitCommit", "gitDirty", "gitRepository", "commandLine")}
+CODE = {
+    f"{PROVLAKE}{name}"
+    for name in ("gitCommit", "gitDirty", "gitDiffSha256", "gitRepository", "commandLine", "scriptSha256")
+}
 """Properties of an environment that identify the code."""
 
 _VALUE = "?node prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name"

@@ -19,7 +19,8 @@ class RunInfo:
     """Summary of a run: `seconds` is its duration if it has ended, `writers` the number of its journals.
 
     `name` is the name that somebody gave to the run, else that of its `experiment`. `tags` and `notes` are those that
-    the run has at present; `store.annotations(run)` returns all. `parent` is the id of the run that it is a part of.
+    the run has at present; `store.annotations(run)` returns all. `parent` is the id of the run that it is a part of,
+    `rerun_of` that of the run that it repeats.
     """
 
     id: str
@@ -36,6 +37,7 @@ class RunInfo:
     notes: tuple[Annotation, ...] = ()
     parent: str = ""
     capture_errors: ErrorSummary = field(default_factory=ErrorSummary)
+    rerun_of: str = ""
 
     @property
     def status_text(self) -> str:

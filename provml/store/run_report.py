@@ -45,7 +45,10 @@ MAX_MODELS = 20
 """Models that are listed; of more, such as checkpoints, the last."""
 MAX_ADAPTATIONS = 50
 """Adaptations that are listed."""
-CODE_FACTS = ("git commit", "git dirty", "git repository", "command line", "working directory")
+CODE_FACTS = (
+    *("git commit", "git dirty", "git diff sha256", "git repository", "git directory"),
+    *("command line", "working directory", "script path", "script sha256"),
+)
 EXTENSIONS = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown"}
 """The format of each file extension."""
 STATUS_LEVELS: dict[str, Level] = {"FINISHED": "good", "RUNNING": "unknown"}
@@ -147,6 +150,7 @@ class _Sections:
             "name": info.name if info.name != info.experiment else "",
             "experiment": info.experiment or info.name,
             "part of": f"run {info.parent}" if info.parent else "",
+            "rerun of": f"run {info.rerun_of}" if info.rerun_of else "",
             "model": info.model,
             **{name: value for name, value in facts.remarks if name != "comment"},
             "status": info.status,

@@ -552,6 +552,7 @@ class Store:
             tags=present_texts(annotations, "tag"),
             notes=tuple(a for a in annotations if a.kind == "note" and a.removed is None),
             parent=state.header.parent_run if state.header is not None else "",
+            rerun_of=state.header.rerun_of if state.header is not None else "",
             capture_errors=add_up(journal.capture_errors for _, journal in journals),
         )
 

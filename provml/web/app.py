@@ -9,6 +9,8 @@ from types import ModuleType
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from provml.web import graph_store, mcp, operation, problems, provenance, sparql, store_api
@@ -44,6 +46,13 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
 """Modules with a function `routes(service)`. The first route that matches a path answers."""
 
 
+async def _handle(request: Request, error: Exception) -> Response:
+    """Answer to an address that does not exist: with a page for browsers, which name HTML, else as a problem."""
+    if "text/html" in request.headers.get("accept", ""):
+        return viewer_routes.error_page(problems.Problem.of(error))
+    return await problems.handle(request, error)
+
+
 def create_app(service: Service) -> Starlette:
     """Return the application of a service. Its lifespan indexes in the background; the caller closes the service."""
 
@@ -61,7 +70,7 @@ def create_app(service: Service) -> Starlette:
             Middleware(AccessLog, metrics=metrics),
             Middleware(SecurityMiddleware, settings=service.settings),
         ],
-        exception_handlers={HTTPException: problems.handle},
+        exception_handlers={HTTPException: _handle},
     )
     app.router.redirect_slashes = False
     app.state.service = service

@@ -42,7 +42,8 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_a_clean_checkout_has_a_commit(checkout: Path):
-    assert code(checkout) == {"git_commit": git(checkout, "rev-parse", "HEAD"), "git_dirty": False}
+    commit = git(checkout, "rev-parse", "HEAD")
+    assert code(checkout) == {"git_commit": commit, "git_directory": str(checkout), "git_dirty": False}
 
 
 def test_a_changed_file_makes_a_checkout_dirty_and_a_new_file_does_not(checkout: Path):
@@ -139,7 +140,7 @@ def test_without_status_no_process_is_started(checkout: Path, monkeypatch: pytes
 def test_without_git_only_the_dirty_flag_is_missing(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     whole = code(checkout)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert code(checkout) == {"git_commit": whole["git_commit"]}
+    assert code(checkout) == {name: value for name, value in whole.items() if name != "git_dirty"}
 
 
 def test_a_git_that_hangs_is_killed_with_its_children(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

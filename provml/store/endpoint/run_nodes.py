@@ -39,7 +39,8 @@ SELECT ?run ?property ?value WHERE {
   ?run a provml:LearningProcessExecution ; ?property ?value .
   FILTER(?property IN (
     provlake:status, prov:startedAtTime, provml:elapsedSeconds, provlake:exceptionType, provlake:exceptionMessage,
-    provlake:wasDerivedFromWorkflow, provml:aimedAtModel, provml:hasTag, rdfs:label, provml:wasChildOf))
+    provlake:wasDerivedFromWorkflow, provml:aimedAtModel, provml:hasTag, rdfs:label, provml:wasChildOf,
+    provml:wasRerunOf))
 }"""
 NAME_FACTS = """
 SELECT ?run ?property ?value WHERE {
@@ -163,6 +164,7 @@ def _info(run: str, facts: Facts, labels: dict[str, str], counts: tuple[int, int
         tags=tuple(sorted(map(str, facts.get(f"{PROVML}hasTag", ())))),
         notes=tuple(notes),
         parent=run_id(str(first(f"{PROVML}wasChildOf"))),
+        rerun_of=run_id(str(first(f"{PROVML}wasRerunOf"))),
     )
 
 

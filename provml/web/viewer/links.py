@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from hashlib import sha256
 from urllib.parse import quote, urlencode
 
 from provml.rdf.namespaces import NODES
@@ -61,7 +62,7 @@ class FileLinks(Links):
     """Addresses of the files of a static site: all in one folder, relative. An empty address means no link."""
 
     is_static = True
-    PAGES = ("", "models", "data", "dataflow", "validation", "questions")
+    PAGES = ("", "models", "data", "dataflow", "validation", "questions", "ontology")
 
     def __init__(
         self, run_ids: Iterable[str], pages: tuple[str, ...] = PAGES, tabs: tuple[str, ...] = RUN_TABS
@@ -69,6 +70,10 @@ class FileLinks(Links):
         self.run_ids = frozenset(run_ids)
         self.pages = pages
         self.tabs = tabs
+        self.nodes: frozenset[str] = frozenset()
+        """Nodes other than runs that have a page."""
+        self.terms: frozenset[str] = frozenset()
+        """Classes and properties that have a page, by their prefixed names."""
 
     def page(self, name: str, **params: object) -> str:
         """Return the file of a page; pages that answer to parameters exist without them only."""
@@ -90,13 +95,14 @@ class FileLinks(Links):
         return "compare.html" if ids == self.run_ids and 2 <= len(ids) <= MAX_COMPARED else ""
 
     def node(self, iri: str, fmt: str = "") -> str:
-        """Return the file of a run; other nodes have none."""
+        """Return the file of a run or of another node that has one, as a page only."""
         run_id = iri.removeprefix(f"{NODES}run/")
-        return self.run(run_id) if run_id != iri else ""
+        page = "" if fmt or run_id == iri else self.run(run_id)
+        return page or (f"node-{sha256(iri.encode()).hexdigest()[:20]}.html" if iri in self.nodes and not fmt else "")
 
     def term(self, name: str) -> str:
-        """Return nothing: the ontology has pages of its own."""
-        return ""
+        """Return the file of a class or a property that occurs in the runs."""
+        return f"term-{_file_name(name)}.html" if name in self.terms else ""
 
     def question(self, name: str, **params: object) -> str:
         """Return the file of a question without parameters."""

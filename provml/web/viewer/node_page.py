@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -38,14 +40,8 @@ def node(viewer: Viewer, params: QueryParams) -> Page:
         raise Problem(400, "InvalidIRI", str(error)) from None
     graph = viewer.store.backend.graph()
     name = ox.NamedNode(iri)
-    own = [
-        quad.triple
-        for _, quad in zip(range(MAX_STATEMENTS + 1), graph.quads_for_pattern(name, None, None, None), strict=False)
-    ]
-    others = [
-        quad.triple
-        for _, quad in zip(range(MAX_STATEMENTS + 1), graph.quads_for_pattern(None, None, name, None), strict=False)
-    ]
+    own = _shown(viewer, (quad.triple for quad in graph.quads_for_pattern(name, None, None, None)))
+    others = _shown(viewer, (quad.triple for quad in graph.quads_for_pattern(None, None, name, None)))
     if not own and not others:
         raise NodeNotFound(iri)
     total = len(own) + len(others)
@@ -73,6 +69,16 @@ def node(viewer: Viewer, params: QueryParams) -> Page:
         "sparql": with_query("/query", {"query": f"SELECT ?property ?value {{\n  <{iri}> ?property ?value\n}}"}),
     }
     return Page("node.html", context["name"], context)  # type: ignore[arg-type]
+
+
+def _shown(viewer: Viewer, triples: Iterable[ox.Triple]) -> list[ox.Triple]:
+    """Return the first triples whose nodes the pages show, and one more if there are more."""
+    visible = (triple for triple in triples if all(_is_shown(viewer, term) for term in (triple.subject, triple.object)))
+    return list(islice(visible, MAX_STATEMENTS + 1))
+
+
+def _is_shown(viewer: Viewer, term: object) -> bool:
+    return not isinstance(term, ox.NamedNode) or viewer.shows_node(IRI(term.value))
 
 
 def _run(viewer: Viewer, iri: str) -> str:

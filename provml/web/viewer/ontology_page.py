@@ -49,7 +49,13 @@ SHOWN = (
 
 def ontology(viewer: Viewer, params: QueryParams) -> Page:
     """Return the list of classes and properties."""
-    return Page("ontology.html", "Ontology", {"groups": _groups(viewer), "term": None})
+    context = {"groups": _groups(viewer), "term": None, "has_counts": viewer.shows_all}
+    return Page("ontology.html", "Ontology", context)
+
+
+def used_terms(viewer: Viewer) -> list[str]:
+    """Return the prefixed names of the terms that occur in this home."""
+    return [each["name"] for _, _, members in _groups(viewer) for each in members if each["count"]]
 
 
 def term(viewer: Viewer, params: QueryParams, name: str) -> Page:
@@ -62,7 +68,7 @@ def term(viewer: Viewer, params: QueryParams, name: str) -> Page:
     if iri is None or not facts:
         raise Problem(404, "TermNotFound", f"The ontology does not define {name[:100]!r}.")
     is_class = any(value.name == "Class" for value in facts.get("type", ()) if isinstance(value, IRI))
-    rows = viewer.select(INSTANCES if is_class else USES, term=iri)
+    rows = [row for row in viewer.select(INSTANCES if is_class else USES, term=iri) if all(map(viewer.shows_node, row))]
     pattern = f"?node a {name}" if is_class else f"?subject {name} ?object"
     count = viewer.select(f"SELECT (COUNT(*) AS ?count) {{ {pattern.replace(name, f'<{iri}>')} }}")[0][0]
     context = {
@@ -80,7 +86,7 @@ def term(viewer: Viewer, params: QueryParams, name: str) -> Page:
         if is_class
         else [],
         "examples": rows,
-        "count": count,
+        "count": count if viewer.shows_all else None,
         "sparql": with_query("/query", {"query": f"SELECT * {{\n  {pattern}\n}} LIMIT 100"}),
     }
     return Page("ontology.html", name, context)

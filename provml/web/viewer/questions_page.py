@@ -53,12 +53,13 @@ def question(viewer: Viewer, params: QueryParams, name: str) -> Page | Response:
             only = name_lookup.only_choice(viewer.store, query, query.params[param_name])
             if only is not None:
                 values[param_name] = only
-    is_complete = all(param_name in values for param_name in missing)
+    is_complete = viewer.shows_all and all(param_name in values for param_name in missing)
     context: dict[str, Any] = {
         "groups": catalog_groups(viewer),
         "query": query,
         "fields": [_field(viewer, param, values.get(param.name)) for param in query.params.values()],
         "answer": None,
+        "shows_all": viewer.shows_all,
         "error": "",
         "charts": [],
         "sparql": query.text,
@@ -159,5 +160,5 @@ def _ways(viewer: Viewer, query: Query, values: Mapping[str, Any]) -> list[tuple
         ("Python", f"import provml\n\nwith provml.open() as store:\n    print(store.ask({query.name!r}{arguments}))"),
         ("Command line", " ".join(["provml ask", query.name, *options])),
         ("curl", f"{header} \\\n  '{EXAMPLE_ORIGIN}{address}{sign}format=csv'"),
-        ("Link", f"{EXAMPLE_ORIGIN}{address}"),
+        ("URL", f"{EXAMPLE_ORIGIN}{address}"),
     ]

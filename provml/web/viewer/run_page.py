@@ -100,6 +100,7 @@ def run(viewer: Viewer, params: QueryParams, run: str) -> Page:
         "datasets": _datasets(tables),
         "models": _models(tables),
         "children": [child for child in viewer.runs() if child.parent == info.id],
+        "reruns": [other for other in viewer.runs() if other.rerun_of == info.id],
         "notes": [note for note in info.notes if note.kind == "note"],
     }
     return _page(viewer, info, "run.html", "", context)

@@ -13,6 +13,8 @@ from provml.store import RunInfo, Store
 from provml.web.viewer import (
     compare_page,
     dataflow_page,
+    node_page,
+    ontology_page,
     questions_page,
     run_page,
     runs_page,
@@ -21,9 +23,16 @@ from provml.web.viewer import (
 )
 from provml.web.viewer.links import RUN_TABS, FileLinks
 from provml.web.viewer.render import STATIC_FILES, render, static_file
-from provml.web.viewer.viewer import Page, Viewer
+from provml.web.viewer.viewer import Page, Viewer, run_of
 
 NO_PARAMS = QueryParams("")
+MAX_NODES = 5000
+"""Nodes other than runs that have a page; of more, the first by IRI."""
+KINDS = ("provlake:DataTransformationExecution", "provlake:DataReference", "provml:Model", "prov:Agent", "prov:Plan")
+SITE_NODES = f"""SELECT DISTINCT ?node {{
+  VALUES ?kind {{ {" ".join(KINDS)} }} ?node a ?kind FILTER NOT EXISTS {{ ?node provml:wasSectionOf ?stage }}
+}}"""
+"""Steps, data, models, people and plans; epochs and batches are on the pages of their runs."""
 
 
 class SiteViewer(Viewer):
@@ -32,6 +41,13 @@ class SiteViewer(Viewer):
     def __init__(self, store: Store, infos: Sequence[RunInfo], links: FileLinks) -> None:
         super().__init__(store, links)
         self.infos = list(infos)
+        self._ids = {info.id for info in infos}
+        self._shows_all = len(self._ids) == len(store.runs())
+
+    @property
+    def shows_all(self) -> bool:
+        """True if the site is about all runs of the home."""
+        return self._shows_all
 
     def runs(self) -> list[RunInfo]:
         """Return the runs of the site."""
@@ -43,7 +59,7 @@ class SiteViewer(Viewer):
 
     def shows(self, run_id: str) -> bool:
         """True if a run is a part of the site."""
-        return any(info.id == run_id for info in self.infos)
+        return run_id in self._ids
 
 
 def write_site(
@@ -64,6 +80,7 @@ def write_site(
     pages = tuple(name for name in FileLinks.PAGES if validate or name != "validation")
     links = FileLinks([info.id for info in infos], pages=pages, tabs=_tabs(validate=validate))
     viewer = SiteViewer(store, infos, links)
+    links.nodes, links.terms = _nodes(viewer), frozenset(ontology_page.used_terms(viewer))
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     (part / "static").mkdir(parents=True)
@@ -98,6 +115,7 @@ def _pages(viewer: SiteViewer, links: FileLinks) -> Iterator[tuple[str, str, Cal
         "dataflow": dataflow_page.dataflow,
         "validation": validation_page.validation,
         "questions": questions_page.questions,
+        "ontology": ontology_page.ontology,
     }
     for name in links.pages:
         yield links.page(name), name, lambda name=name: functions[name](viewer, NO_PARAMS)  # type: ignore[misc]
@@ -111,6 +129,18 @@ def _pages(viewer: SiteViewer, links: FileLinks) -> Iterator[tuple[str, str, Cal
             yield links.run(info.id, tab), "", lambda info=info, tab=tab: _part(viewer, info, tab)  # type: ignore[misc]
     for name in viewer.store.catalog:
         yield links.question(name), "questions", lambda name=name: _question(viewer, name)  # type: ignore[misc]
+    for name in sorted(links.terms):
+        yield links.term(name), "ontology", lambda name=name: ontology_page.term(viewer, NO_PARAMS, name)  # type: ignore[misc]
+    for iri in sorted(links.nodes):
+        yield links.node(iri), "", lambda iri=iri: node_page.node(viewer, QueryParams({"iri": iri}))  # type: ignore[misc]
+
+
+def _nodes(viewer: SiteViewer) -> frozenset[str]:
+    """Return the nodes other than runs that have a page: those of the runs, and those that belong to no run."""
+    nodes = {node for (node,) in viewer.select(SITE_NODES) if viewer.shows_node(node)}
+    if not viewer.shows_all:
+        nodes = {node for node in nodes if run_of(node)}
+    return frozenset(sorted(map(str, nodes))[:MAX_NODES])
 
 
 def _part(viewer: Viewer, info: RunInfo, tab: str) -> Page:

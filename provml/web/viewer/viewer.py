@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from provml.answers import Answer
 from provml.model.values import IRI
+from provml.rdf.namespaces import RUNS
 from provml.store import RunInfo, Store
 from provml.store.run_table import RunTable, load_table
 from provml.web.viewer.home_cache import HomeCache, Value
@@ -20,6 +22,12 @@ MAX_ANSWERS = 32
 STUDIES = """SELECT DISTINCT ?run ?study {
   ?run provlake:wasDerivedFromWorkflow/^provml:hasExperiment/rdfs:label ?study
 }"""
+
+
+def run_of(iri: object) -> str:
+    """Return the id of the run whose IRI a node's own starts with; empty for other nodes and values."""
+    text = str(iri) if isinstance(iri, IRI) else ""
+    return unquote(text.removeprefix(RUNS).partition("/")[0]) if text.startswith(RUNS) else ""
 
 
 @dataclass(frozen=True)
@@ -96,9 +104,19 @@ class Viewer:
         exact = next((info for info in self.runs() if info.id == run_id), None)
         return exact if exact is not None else self.store.run(run_id)
 
+    @property
+    def shows_all(self) -> bool:
+        """True if pages show all runs of the home."""
+        return True
+
     def shows(self, run_id: str) -> bool:
         """True if pages show a run; a site may be about some runs only."""
         return True
+
+    def shows_node(self, iri: object) -> bool:
+        """True if pages show a node: it is not of a run that they do not show."""
+        run_id = run_of(iri)
+        return not run_id or self.shows(run_id)
 
     def table(self) -> RunTable:
         """Return the table of runs."""

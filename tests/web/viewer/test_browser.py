@@ -171,6 +171,11 @@ def test_everything_can_be_read_and_sent_without_scripts(browser: Browser, flowe
         page.fill('input[name="model"]', "net")
         page.click("text=Ask")
         assert "step decay" in page.locator("table").inner_text()
+        assert page.locator(".ways pre:visible").all_inner_texts()[0].count("SELECT") > 0
+        page.locator("#way-1").press("ArrowRight")
+        assert "import provml" in page.locator(".ways pre:visible").inner_text()
+        page.click("label:has-text('curl')")
+        assert "curl -H" in page.locator(".ways pre:visible").inner_text()
         page.goto(visit.base + "/query")
         assert page.locator("textarea").evaluate("e => getComputedStyle(e).color") != "rgba(0, 0, 0, 0)"
         page.click("button:has-text('Run')")
@@ -292,6 +297,18 @@ def test_a_static_site_is_read_from_files(browser: Browser, flowers_home: Path, 
         page.click("text=Runs")
         page.click("text=Compare all")
         page.wait_for_selector(".u-over")
+        page.click("text=Runs")
+        rows = page.locator("tbody tr:visible")
+        for text, runs in (
+            ("learning_rate > 0.15 and status == finished", ["tuesday"]),
+            ("optimizer == 'adam' and mon", ["monday"]),
+            ("learning_rate >= 9", ["wednesday"]),
+            ("", ["wednesday", "tuesday", "monday"]),
+        ):
+            page.fill("[data-filter]", text)
+            assert [each.split()[0] for each in rows.locator(".run").all_inner_texts()] == runs
+        page.fill("[data-filter]", "nothing > 1")
+        assert "No column is named nothing" in page.locator("[data-filter-hint]").inner_text()
         assert not problems
 
 

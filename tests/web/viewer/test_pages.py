@@ -510,3 +510,23 @@ def test_the_editor_completes_terms_of_the_data_that_the_ontology_lacks(flowers:
     completed = flowers.get("/query").text
     assert "provml:TrainingExecution" in completed
     assert "rdfs:label" in completed
+
+
+def test_browsers_get_a_page_for_an_address_that_does_not_exist(flowers: TestClient):
+    page = flowers.get("/nothing", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert page.status_code == 404
+    assert page.headers["content-type"].startswith("text/html")
+    assert "All runs" in page.text
+    assert flowers.get("/nothing").headers["content-type"] == "application/problem+json"
+
+
+def test_the_ways_to_ask_are_tabs_that_need_no_script(flowers: TestClient):
+    text = flowers.get("/questions/q6").text
+    assert re.findall(r'<label for="way-\d">([^<]+)</label>', text) == [
+        "SPARQL",
+        "Python",
+        "Command line",
+        "curl",
+        "URL",
+    ]
+    assert text.count('type="radio" name="way"') == text.count("<section aria-label") == 5

@@ -104,3 +104,19 @@ def test_a_site_is_no_rdf_file(home: Path, tmp_path: Path):
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert "leave out" in result.output
+
+
+def test_a_site_has_pages_of_nodes_and_terms_and_those_of_a_run_show_no_other_run(home: Path, tmp_path: Path):
+    site, single = tmp_path / "site", tmp_path / "single"
+    export(home, "--site", str(site), "--no-validation")
+    export(home, "monday", "--site", str(single), "--no-validation")
+    texts = {path.name: path.read_text(encoding="utf-8") for path in site.glob("*.html")}
+    nodes = [text for name, text in texts.items() if name.startswith("node-")]
+    assert any("run/tuesday/training</span>" in text for text in nodes)
+    assert "3 here" in texts["term-provml~3a~TrainingExecution.html"]
+    assert 'href="term-provml~3a~TrainingExecution.html"' in texts["ontology.html"]
+    assert 'href="node-' in texts["models.html"]
+    assert check_links(single) > 100
+    others = [path.name for path in single.glob("*.html") if "tuesday" in path.read_text(encoding="utf-8")]
+    assert others == []
+    assert "some of them only" in (single / "question-who-did-what.html").read_text(encoding="utf-8")

@@ -314,7 +314,42 @@ function watchForms() {
   });
 }
 
+// ---- the filter of a site of files, which has no server: conditions on columns, or words, joined by "and"
+const CONDITION = /^([^<>=!]+?)\s*(<=|>=|==|!=|<|>|=)\s*(.+)$/;
+const COMPARE = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b, "==": (a, b) => a === b, "!=": (a, b) => a !== b };
+function condition(text, names) {
+  const [, name, sign, quoted] = text.match(CONDITION) || [];
+  if (!name) return (row) => row.textContent.toLowerCase().includes(text.toLowerCase());
+  const column = names.indexOf(name);
+  if (column < 0) return null;
+  const wanted = quoted.replace(/^(['"])(.*)\1$/, "$2");
+  return (row) => {
+    const cell = row.cells[column];
+    const value = cell.dataset.value ?? cell.querySelector("[title]")?.title ?? cell.textContent.trim();
+    if (value === "") return false;
+    const isNumber = !isNaN(value) && !isNaN(wanted);
+    return COMPARE[sign === "=" ? "==" : sign](isNumber ? Number(value) : value.toLowerCase(), isNumber ? Number(wanted) : wanted.toLowerCase());
+  };
+}
+function watchFilter() {
+  const input = document.querySelector("[data-filter]");
+  if (!input) return;
+  document.querySelector("[data-filter-bar]").hidden = false;
+  const hint = document.querySelector("[data-filter-hint]"), table = document.querySelector('[data-part="runs"] table');
+  const names = all("thead tr:last-child th", table).map((head) => head.dataset.name || head.textContent.trim());
+  const rows = all("tbody tr:not(.group)", table), text = hint.textContent;
+  input.addEventListener("input", () => {
+    const parts = input.value.split(/\s+and\s+/i).map((part) => part.trim()).filter(Boolean);
+    const tests = parts.map((part) => condition(part, names));
+    const unknown = parts[tests.indexOf(null)];
+    if (unknown) { hint.textContent = `No column is named ${unknown.match(CONDITION)[1]}.`; return; }
+    rows.forEach((row) => { row.hidden = !tests.every((test) => test(row)); });
+    hint.textContent = parts.length ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows` : text;
+  });
+}
+
 watchSelection();
+watchFilter();
 drawCharts();
 watchPictures();
 addCopyButtons();
