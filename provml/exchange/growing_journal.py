@@ -18,6 +18,7 @@ from pathlib import Path
 from provml.journal import events, segments
 from provml.journal.location import Location
 from provml.journal.reader import read_lines
+from provml.journal.redaction import redact_foreign_event
 from provml.journal.run_files import journals_of_run
 from provml.journal.seals import Ledger, reseal, seal_arrived, sealed_journals
 
@@ -41,7 +42,7 @@ class GrowingJournal:
 
     def update(self, run_events: Sequence[events.Event], time: float) -> bool:
         """Bring the journal up to date and return whether it changed; `time` is that of the last sign of life."""
-        lines = [*_numbered(events.encode(event) for event in run_events)]
+        lines = [*_numbered(events.encode(redact_foreign_event(event)) for event in run_events)]
         positions = self._read()
         missing = [line for line in lines if line not in positions]
         is_new = not positions

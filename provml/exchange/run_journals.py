@@ -16,6 +16,7 @@ from provml.exchange.base import SourceRun
 from provml.exchange.imported_run import CHANGED, NEW, UNCHANGED, ImportedRun
 from provml.journal import annotations as notes
 from provml.journal import events, segments
+from provml.journal.redaction import redact_foreign_event
 from provml.journal.run_files import journals_of_run
 
 WRITTEN_BYTES = 1 << 20
@@ -48,7 +49,7 @@ class _Counter:
                 self.header = event
             elif isinstance(event, events.End):
                 self.has_end = True
-            yield events.encode(event)
+            yield events.encode(redact_foreign_event(event))
 
 
 def write_run(home: Path, source: SourceRun) -> ImportedRun:
