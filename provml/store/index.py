@@ -197,7 +197,11 @@ class Index:
     @classmethod
     def _open_private(cls, home: Path, limits: IndexLimits, *, in_memory: bool = False) -> Index:
         """Open an empty private index: in memory, or in a temporary folder if the journals are large."""
-        size = 0 if in_memory or fork.has_no_threads() else sum(_size(home / "runs" / key) for key in run_files.list_journals(home))
+        size = (
+            0
+            if in_memory or fork.has_no_threads()
+            else sum(_size(home / "runs" / key) for key in run_files.list_journals(home))
+        )
         if size > limits.memory_max_bytes:
             for parent in (home / "index", None):
                 with contextlib.suppress(OSError):  # read-only, or no space
