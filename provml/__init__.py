@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from provml.capture.autolog import autolog
     from provml.recording.data import Data
     from provml.recording.run import Run, record
+    from provml.repeat import rerun
     from provml.store import Store, open_store
     from provml.validation import Report
 
@@ -42,6 +43,7 @@ __all__ = [
     "lake",
     "open_store",
     "record",
+    "rerun",
     "vocab",
 ]
 """`open` is left out: `from provml import *` must not replace the builtin."""
@@ -59,6 +61,7 @@ _LAZY = {
     "open": "provml.store",
     "open_store": "provml.store",
     "record": "provml.recording.run",
+    "rerun": "provml.repeat",
     "vocab": "",
 }
 """The module that holds each name; a name without one is a package of provml itself."""
