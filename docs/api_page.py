@@ -25,6 +25,7 @@ the errors in [errors](errors.md).
 SECTIONS: dict[str, list[str]] = {
     "Record": [
         "provml.record",
+        "provml.not_secret",
         "provml.Run",
         "provml.recording.stages.Step",
         "provml.recording.stages.Stage",

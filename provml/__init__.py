@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from provml import capture, exchange, lake, vocab
     from provml.answers import Answer
     from provml.capture.autolog import autolog
+    from provml.journal.redaction import not_secret
     from provml.recording.data import Data
     from provml.recording.run import Run, record
     from provml.repeat import rerun
@@ -41,6 +42,7 @@ __all__ = [
     "errors",
     "exchange",
     "lake",
+    "not_secret",
     "open_store",
     "record",
     "rerun",
@@ -58,6 +60,7 @@ _LAZY = {
     "capture": "",
     "exchange": "",
     "lake": "",
+    "not_secret": "provml.journal.redaction",
     "open": "provml.store",
     "open_store": "provml.store",
     "record": "provml.recording.run",

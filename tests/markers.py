@@ -25,7 +25,7 @@ SLOW = {  # reasoners, second engines, type checkers, builds, W3C suites, huge j
     "graphs", "hostile", "hostile_journals", "index_comparison", "inference", "lake", "lake_questions",
     "lake_spark", "large_home", "lint", "loaded_graphs", "loading", "loops", "mapping_process", "markers", "mlflow",
     "options", "owl", "owners", "prov_export", "published_queries", "run_table", "scrub", "sealed_runs", "seals",
-    "shacl_w3c", "site", "static_site", "stored_journals", "stream", "types", "typing", "updates", "validate",
+    "shacl_w3c", "site", "soak", "static_site", "stored_journals", "stream", "types", "typing", "updates", "validate",
     "wheel", "workflow",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
@@ -36,8 +36,8 @@ SYSTEM = {  # other processes, signals, sockets, time limits
     "maintenance", "mapping_process",
     "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store",
     "repetition", "replay", "rerun", "rocrate_export",
-    "security", "segments", "serve", "server", "shared_folder", "shipping", "sparql", "status", "store", "terminal",
-    "traps",
+    "security", "segments", "serve", "server", "shared_folder", "shipping", "soak", "sparql", "status", "store",
+    "terminal", "traps",
 }  # fmt: skip
 
 

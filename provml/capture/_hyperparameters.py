@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from provml.errors import MAX_SUGGESTIONS, WrongType
+from provml.journal.redaction import redact
 from provml.recording.kinds import hyperparameter_of
-from provml.recording.redaction import redact
 from provml.recording.safety import try_or
 from provml.recording.stages import Stage
 

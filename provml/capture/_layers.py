@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
-from provml.recording.redaction import is_secret
+from provml.journal.redaction import is_secret
 
 IGNORED_KEYS = {
     "name", "trainable", "dtype", "batch_shape", "batch_input_shape", "build_config", "data_format", "layers",

@@ -22,10 +22,10 @@ from provml.journal import segments
 from provml.journal.annotations import FOLDER as ANNOTATIONS
 from provml.journal.artifacts import CHUNK_BYTES, ArtifactFiles
 from provml.journal.process import user_name
+from provml.journal.redaction import REDACTED, mask, redact_text
 from provml.journal.run_files import journals_of_run
 from provml.journal.seals import SCRUBBED, Ledger, digest_journal
 from provml.journal.status import is_being_written
-from provml.recording.redaction import REDACTED, mask, redact_text
 from provml.store import Store
 from provml.store.artifacts import references_of_run
 

@@ -17,9 +17,9 @@ from provml.exchange.foreign_run import SourceInfo, is_model_file
 from provml.exchange.losses import DATASETS, PARAMETERS, POINTS, LossReport
 from provml.journal import events
 from provml.journal.events import LEARNING_KINDS
+from provml.journal.redaction import redact_text, redact_url
 from provml.recording.encoding import encode_measures, encode_parameters
 from provml.recording.kinds import kind_of
-from provml.recording.redaction import redact_text, redact_url
 
 ACTIVITIES = "activities"
 RELATIONS = "relations"

@@ -19,9 +19,9 @@ from provml.exchange.losses import DATASETS, FILES, MODELS, PARAMETERS, POINTS, 
 from provml.exchange.points import Point
 from provml.exchange.typed_text import to_number
 from provml.journal import events
+from provml.journal.redaction import mask, redact_text, redact_url
 from provml.journal.values import COUNTERS
 from provml.recording.encoding import encode_parameter, encode_parameters
-from provml.recording.redaction import mask, redact_text, redact_url
 
 TRAINING, VALIDATION, EVALUATION = "training", "validation", "evaluation"
 EPOCH, STEP = "epoch", "step"

@@ -19,9 +19,9 @@ from provml.exchange.losses import LossReport
 from provml.exchange.mlflow_store import is_database_url
 from provml.exchange.registry import IMPORTERS
 from provml.exchange.run_journals import write_run
+from provml.journal.redaction import redact_url
 from provml.journal.run_files import find_run_folder, require_home, scan_runs
 from provml.paths import atomic_write, default_home, path_mode
-from provml.recording.redaction import redact_url
 
 SKIPPED = "skipped"
 FOLLOW_SECONDS = 2.0

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from provml.exchange.user_agent import software_of
 from provml.journal import events
+from provml.journal.redaction import redact_text, redact_url
 from provml.recording.artifacts import media_type_of
 from provml.recording.encoding import encode_measures, encode_parameters
-from provml.recording.redaction import redact_text, redact_url
 
 Fields = dict[str, Any]
 WRITER = "mlflow"

@@ -33,8 +33,8 @@ from provml.exchange.foreign_run import (
 from provml.exchange.losses import DATASETS, FILES, MODELS, OTHERS, PARAMETERS, POINTS, TAGS
 from provml.exchange.source_files import digest_of, is_inside, read_text, read_yaml, sha256_of, sniff, walk
 from provml.exchange.typed_text import parse_text, to_number
+from provml.journal.redaction import redact_url
 from provml.recording.artifacts import media_type_of
-from provml.recording.redaction import redact_url
 
 Row = dict[str, Any]
 SQLITE_MAGIC = b"SQLite format 3\0"

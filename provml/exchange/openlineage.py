@@ -14,10 +14,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from provml.journal import events
+from provml.journal.redaction import redact_text, redact_url
 from provml.journal.run_files import RUN_ID
 from provml.recording.encoding import encode_parameters
 from provml.recording.kinds import kind_of
-from provml.recording.redaction import redact_text, redact_url
 
 Fields = dict[str, Any]
 WRITER = "openlineage"

@@ -21,9 +21,9 @@ from provml import workflow as flow
 from provml.exchange.user_agent import software_of
 from provml.journal import events
 from provml.journal.events import LEARNING_KINDS
+from provml.journal.redaction import redact_text
 from provml.recording.encoding import encode_measures, encode_parameters
 from provml.recording.kinds import hyperparameter_of, kind_of
-from provml.recording.redaction import redact_text
 
 Message = dict[str, Any]
 WRITER = "provlake"

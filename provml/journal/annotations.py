@@ -24,6 +24,7 @@ from provml.errors import InvalidAnnotation
 from provml.journal import process, segments
 from provml.journal.events import Event, Time, encode
 from provml.journal.reader import read_lines
+from provml.journal.redaction import redact_text
 
 FOLDER = "annotations"
 """Folder of the annotations in the folder of a run."""
@@ -186,7 +187,7 @@ def annotate(
 
     Raise InvalidAnnotation, before anything is written, for a text that is not suitable or that cannot be removed.
     """
-    checked = list(dict.fromkeys(check_text(kind, text) for text in texts))
+    checked = list(dict.fromkeys(redact_text(check_text(kind, text)) for text in texts))
     log = file.read()
     same_kind = [item for item in log.events if item[1].kind == kind] if removed or kind != "note" else []
     present = present_texts(resolve(AnnotationLog(same_kind, [])), kind)

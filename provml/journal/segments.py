@@ -4,6 +4,7 @@ A home with many runs has many small files. `provml pack` moves journals of runs
 `home/segments/<name>.seg` holds compressed journals, and `home/segments/manifest` says where each of them is, with its
 size, modification time and SHA-256. A packed journal has the same path as before, `home/runs/<run>/<writer>.jsonl`, and
 is read through this module; `restore` writes it back byte for byte. A file at that path comes before a packed journal.
+Each segment ends with a list of its own journals, so that a manifest that is damaged or missing can be rebuilt.
 
 Everything is written before something is removed: a segment, then the manifest that names it, then the journals are
 removed. A process that is killed in between leaves journals twice, or a segment that the manifest does not name.
@@ -14,7 +15,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import logging
 import os
+import time
 import uuid
 import zlib
 from collections.abc import Collection, Iterable, Iterator
@@ -36,6 +39,9 @@ MAX_SEGMENT_BYTES = 16 << 20
 """Compressed bytes after which a new segment begins: removing a run rewrites its segment."""
 COMPRESSION_LEVEL = 6
 DIGEST_BYTES = 16
+LENGTH_BYTES = 8
+MAGIC = b"provmls1"
+"""Last bytes of a segment with a list: before them are the length of the list and its digest."""
 
 
 class PackedFile(msgspec.Struct, array_like=True, frozen=True):
@@ -59,6 +65,13 @@ class PackedRun(msgspec.Struct, array_like=True, frozen=True):
 class _Content(msgspec.Struct):
     version: int = VERSION
     runs: dict[str, msgspec.Raw] = {}
+
+
+class _SegmentList(msgspec.Struct):
+    """The journals of one segment; of two lists that name a run, the later one counts."""
+
+    time: float
+    runs: dict[str, PackedRun]
 
 
 class FileStat(NamedTuple):
@@ -113,7 +126,7 @@ class Manifest:
         folder = self.home / FOLDER
         data = msgspec.msgpack.encode(_Content(runs=self._runs))
         part = folder / f"{MANIFEST}.{uuid.uuid4().hex[:8]}.part"
-        _write(part, [hashlib.sha256(data).digest()[:DIGEST_BYTES], data])
+        _write(part, [_digest(data), data])
         part.replace(folder / MANIFEST)
         _sync_folder(folder)
         named = {packed.segment for run in self if (packed := self.run(run)) is not None}
@@ -122,28 +135,132 @@ class Manifest:
                 path.unlink(missing_ok=True)
 
 
-_CACHE: dict[str, tuple[tuple[int, int, int], Manifest]] = {}
+_Signature = tuple[int, int, int]
+_CACHE: dict[str, tuple[_Signature, Manifest]] = {}
+_DAMAGE: dict[str, str] = {}
+"""What was wrong with manifests that this process rebuilt, by home."""
 
 
 def manifest(home: Path) -> Manifest:
-    """Return the packed runs of a home. Raise OSError if the manifest is damaged."""
+    """Return the packed runs of a home; a manifest that is damaged or missing is rebuilt from the segments.
+
+    Raise OSError if that is not possible.
+    """
     path = f"{home}/{FOLDER}/{MANIFEST}"
     try:
         stat = os.stat(path)  # noqa: PTH116  # called for each journal
     except (FileNotFoundError, NotADirectoryError):
-        return Manifest(home)
+        return _manifest_of_segments(home)
     signature = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
     cached = _CACHE.get(path)
     if cached is None or cached[0] != signature:
-        content = Path(path).read_bytes()
-        data = content[DIGEST_BYTES:]
-        if hashlib.sha256(data).digest()[:DIGEST_BYTES] != content[:DIGEST_BYTES]:
-            raise OSError(0, f"{FOLDER}/{MANIFEST} is damaged (digest mismatch)")
-        decoded = msgspec.msgpack.decode(data, type=_Content)
-        if decoded.version > VERSION:
-            raise OSError(0, f"{FOLDER}/{MANIFEST} has version {decoded.version}; upgrade provml")
-        cached = _CACHE[path] = signature, Manifest(home, decoded.runs)
+        try:
+            loaded = Manifest(home, _read_manifest(Path(path)))
+        except (ManifestDamaged, IsADirectoryError) as error:
+            loaded = _rebuild(home, str(error.strerror).lower())
+        cached = _CACHE[path] = signature, loaded
     return cached[1]
+
+
+class ManifestDamaged(OSError):
+    """A manifest whose digest does not match."""
+
+
+def _read_manifest(path: Path) -> dict[str, msgspec.Raw]:
+    content = path.read_bytes()
+    data = content[DIGEST_BYTES:]
+    if _digest(data) != content[:DIGEST_BYTES]:
+        raise ManifestDamaged(0, "digest mismatch")
+    decoded = msgspec.msgpack.decode(data, type=_Content)
+    if decoded.version > VERSION:
+        raise OSError(0, f"{FOLDER}/{MANIFEST} has version {decoded.version}; upgrade provml")
+    return decoded.runs
+
+
+# ---- rebuilding the manifest
+
+
+def _manifest_of_segments(home: Path) -> Manifest:
+    """Return the packed runs of a home without a manifest: mostly none."""
+    folder = home / FOLDER
+    try:
+        stat = os.stat(folder)  # noqa: PTH116  # called for each journal
+    except (FileNotFoundError, NotADirectoryError):
+        return Manifest(home)
+    signature = (stat.st_ino, 0, stat.st_mtime_ns)
+    cached = _CACHE.get(str(folder))
+    if cached is None or cached[0] != signature:
+        has_segments = next(folder.glob(f"*{SUFFIX}"), None) is not None
+        cached = _CACHE[str(folder)] = signature, _rebuild(home, "missing") if has_segments else Manifest(home)
+    return cached[1]
+
+
+def _rebuild(home: Path, reason: str) -> Manifest:
+    """Return the manifest that the lists of the segments give, and write it unless another process changes them."""
+    lists = []
+    for path in sorted((home / FOLDER).glob(f"*{SUFFIX}")):
+        listed = _read_list(path)
+        if listed is None:
+            raise OSError(0, f"{FOLDER}/{MANIFEST} is damaged ({reason}), and {FOLDER}/{path.name} has no list")
+        lists.append(listed)
+    runs: dict[str, PackedRun] = {}
+    for listed in sorted(lists, key=lambda item: item.time):
+        runs |= listed.runs
+    rebuilt = Manifest(home).replaced((), runs)
+    if str(home) not in _DAMAGE:
+        message = "provml: %s of %s is damaged (%s). Nothing is lost: it is rebuilt from the segments."
+        logging.getLogger("provml").warning(message, f"{FOLDER}/{MANIFEST}", home, reason)
+    _DAMAGE[str(home)] = reason
+    with contextlib.suppress(OSError), _locked(home, wait=False):  # read-only, or a process is packing
+        if (home / FOLDER / MANIFEST).is_dir():
+            (home / FOLDER / MANIFEST).rmdir()
+        rebuilt.write()
+    return rebuilt
+
+
+def _read_list(path: Path) -> _SegmentList | None:
+    """Return the list at the end of a segment; None if it has none, or a damaged one."""
+    trailer = DIGEST_BYTES + LENGTH_BYTES + len(MAGIC)
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - trailer, 0))
+            end = file.read()
+            length = int.from_bytes(end[DIGEST_BYTES : -len(MAGIC)], "big")
+            if not end.endswith(MAGIC) or length > size - trailer:
+                return None
+            file.seek(size - trailer - length)
+            data = file.read(length)
+        return msgspec.msgpack.decode(data, type=_SegmentList) if _digest(data) == end[:DIGEST_BYTES] else None
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _segment_list(segment: str, runs: dict[str, PackedRun]) -> bytes:
+    """Return the list of a segment, with what follows it at the end of the file."""
+    own = {run: packed for run, packed in runs.items() if packed.segment == segment}
+    data = msgspec.msgpack.encode(_SegmentList(time.time(), own))
+    return data + _digest(data) + len(data).to_bytes(LENGTH_BYTES, "big") + MAGIC
+
+
+def damages(home: Path) -> list[tuple[str, str]]:
+    """Return files of segments that were or are damaged, besides the journals in them, and what is wrong."""
+    packed_runs, problems = manifest(home), list[tuple[str, str]]()
+    if reason := _DAMAGE.get(str(home)):
+        problems.append((f"{FOLDER}/{MANIFEST}", f"was damaged ({reason}) and is rebuilt"))
+    ends: dict[str, int] = {}
+    for packed in (packed for run in packed_runs if (packed := packed_runs.run(run)) is not None):
+        for file in packed.files:
+            ends[packed.segment] = max(ends.get(packed.segment, 0), file.offset + file.length)
+    for segment, end in ends.items():
+        path = home / FOLDER / segment
+        if path.is_file() and path.stat().st_size > end and _read_list(path) is None:  # older ones have no list
+            problems.append((f"{FOLDER}/{segment}", "the list of its journals is damaged; `provml unpack` saves them"))
+    return problems
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()[:DIGEST_BYTES]
 
 
 def _find(path: Path) -> tuple[Manifest, PackedRun, PackedFile] | None:
@@ -210,13 +327,13 @@ def names_of_run(home: Path, run: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _locked(home: Path) -> Iterator[None]:
-    """Be the only process that changes the segments of a home."""
+def _locked(home: Path, *, wait: bool = True) -> Iterator[None]:
+    """Be the only process that changes the segments of a home; without `wait`, raise OSError if another one is."""
     (home / FOLDER).mkdir(exist_ok=True)
     file = os.open(home / FOLDER / "lock", os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield
     finally:
         os.close(file)
@@ -226,6 +343,8 @@ def pack(home: Path, runs: Iterable[str]) -> list[str]:
     """Move the journals of runs that have ended into segments; return the runs that were moved."""
     with _locked(home):
         present = manifest(home)
+        if not present:
+            present.write()  # before the first segment: a segment without a manifest has lost it
         added: dict[str, PackedRun] = {}
         contents: dict[str, dict[str, bytes]] = {}
         segment, blocks, size = _new_name(), list[bytes](), 0
@@ -239,8 +358,8 @@ def pack(home: Path, runs: Iterable[str]) -> list[str]:
             files = []
             for name, content in sorted(contents[run].items()):
                 block = zlib.compress(content, COMPRESSION_LEVEL)
-                time = file_stat(home / "runs" / run / name).st_mtime_ns
-                files.append(PackedFile(name, len(content), time, hashlib.sha256(content).digest(), size, len(block)))
+                moment = file_stat(home / "runs" / run / name).st_mtime_ns
+                files.append(PackedFile(name, len(content), moment, hashlib.sha256(content).digest(), size, len(block)))
                 blocks.append(block)
                 size += len(block)
             contents[run] = {name: contents[run][name] for name in journals}
@@ -252,13 +371,16 @@ def pack(home: Path, runs: Iterable[str]) -> list[str]:
         if blocks:
             _commit(home, segment, blocks, added)
             _remove_loose(home, contents)
+        former = {packed.segment for run in added if (packed := present.run(run)) is not None}
+        if former:  # runs that were resumed: their earlier journals are still in those segments
+            _rewrite(manifest(home), former, ())
     return list(added)
 
 
 def _commit(home: Path, segment: str, blocks: list[bytes], added: dict[str, PackedRun]) -> None:
     """Write a segment, then the manifest that names it."""
     part = home / FOLDER / f"{segment}.part"
-    _write(part, blocks)
+    _write(part, [*blocks, _segment_list(segment, added)])
     part.replace(home / FOLDER / segment)
     _sync_folder(home / FOLDER)
     manifest(home).replaced((), added).write()
@@ -308,12 +430,17 @@ def remove(home: Path, runs: Iterable[str]) -> None:
 
 def _drop(packed_runs: Manifest, runs: Collection[str]) -> None:
     """Write the segments of some runs again without these runs, then the manifest."""
+    entries = (packed_runs.run(run) for run in runs)
+    _rewrite(packed_runs, {packed.segment for packed in entries if packed is not None}, runs)
+
+
+def _rewrite(packed_runs: Manifest, affected: Collection[str], removed: Collection[str]) -> None:
+    """Write segments again with what the manifest has there, but for some runs; then the manifest."""
     home = packed_runs.home
     entries = {run: packed for run in packed_runs if (packed := packed_runs.run(run)) is not None}
-    affected = {entries[run].segment for run in runs if run in entries}
     moved: dict[str, PackedRun] = {}
     for segment in affected:
-        remaining = {run: packed for run, packed in entries.items() if packed.segment == segment and run not in runs}
+        remaining = {run: packed for run, packed in entries.items() if packed.segment == segment and run not in removed}
         if not remaining:
             continue
         name, size, blocks = _new_name(), 0, []
@@ -326,9 +453,9 @@ def _drop(packed_runs: Manifest, runs: Collection[str]) -> None:
                     files.append(msgspec.structs.replace(item, offset=size))
                     size += item.length
                 moved[run] = PackedRun(name, tuple(files))
-        _write(home / FOLDER / f"{name}.part", blocks)
+        _write(home / FOLDER / f"{name}.part", [*blocks, _segment_list(name, moved)])
         (home / FOLDER / f"{name}.part").replace(home / FOLDER / name)
-    packed_runs.replaced(runs, moved).write()
+    packed_runs.replaced(removed, moved).write()
 
 
 def leftovers(home: Path) -> Iterator[Path]:

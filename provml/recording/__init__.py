@@ -12,7 +12,7 @@ context               state that all runs of a process share; uses inherit and e
 exit_status           the status of a section or a process by the exception that left it
 data, data_registry   references to data, and the registry of a run's data
 encoding, hashing     values and digests for the journal
-environment, seeds    machine, process, software and code version; redaction removes secrets
+environment, seeds    machine, process, software and code version
 ids                   ids of runs and writers
 validate_on_finish    validation at the end of a run
 display               HTML for notebooks

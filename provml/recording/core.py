@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from provml.journal import events
 from provml.journal.artifacts import FOLDER_TYPE, ArtifactFiles
+from provml.journal.redaction import redact_text, redact_url
 from provml.recording import hashing, inherit
 from provml.recording.artifacts import StoredContent, media_type_of, render_figure, store_content
 from provml.recording.data import Data, check_role
 from provml.recording.data_registry import DataRegistry
 from provml.recording.encoding import encode_parameters, to_text
 from provml.recording.exit_status import ExceptionSummary, summarize_exception
-from provml.recording.redaction import redact_url
 from provml.recording.safety import EndsOnExit, report_errors
 from provml.recording.settings import DATA_KINDS
 from provml.recording.writer import JournalWriter
@@ -117,7 +117,9 @@ class RunCore(EndsOnExit):
 
     def _allocate_location(self, name: str) -> str:
         """Return an unused location for a step: its name, numbered from the second on, and the suffix of the writer."""
-        slug = "".join(c if c.isalnum() or c in "._-" else "-" for c in to_text(name)).strip("-.") or "step"
+        slug = (
+            "".join(c if c.isalnum() or c in "._-" else "-" for c in redact_text(to_text(name))).strip("-.") or "step"
+        )
         suffix = self._writer.suffix if self._writer else ""
         number = self._last_numbers.get(slug, 0) + 1
         token = object()

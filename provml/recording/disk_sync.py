@@ -58,6 +58,7 @@ class DiskSync:
 
     def _run(self) -> None:
         last_heartbeat = time.monotonic()
+        self._update_seal()  # at once: a reader finds the journals of killed processes by their marks
         while not self._ended.wait(self._limits.sync_seconds):
             try:
                 if self._file.is_deleted():

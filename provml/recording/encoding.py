@@ -11,9 +11,9 @@ from types import BuiltinFunctionType
 from typing import Any
 
 from provml.journal import events
+from provml.journal.redaction import mask, redact_text
 from provml.journal.values import COUNTERS, jsonable
 from provml.model.values import PLAIN, plain
-from provml.recording.redaction import mask, redact_text
 
 MAX_LENGTH = 1000
 """Of a longer array only the shape is recorded; the text of an object is cut at this length."""

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from provml.journal import events
 from provml.journal.process import user_name
+from provml.journal.redaction import address, command_line
 from provml.recording import repetition
-from provml.recording.redaction import address, command_line
 
 PACKAGES = (
     "accelerate", "catboost", "chainer", "cudf", "cuml", "cupy", "dask", "datasets", "deepspeed", "diffusers", "duckdb",

@@ -6,7 +6,7 @@ import re
 
 from provml.journal import events
 from provml.journal.capture_errors import MAX_MESSAGES
-from provml.recording.redaction import redact_text
+from provml.journal.redaction import redact_text
 
 MAX_ERROR_CHARS = 300
 """Length of a message in the journal."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from provml.recording.redaction import redact_text
+from provml.journal.redaction import redact_text
 
 MAX_MESSAGE_CHARS = 2000
 PRUNING = ("TrialPruned",)

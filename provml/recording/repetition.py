@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from provml.recording.redaction import mask, redact_text
+from provml.journal.redaction import mask, redact_text
 
 PATCH_NAME = "uncommitted.patch"
 PATCH_TYPE = "text/x-patch"

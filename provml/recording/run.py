@@ -23,6 +23,7 @@ from provml.errors import plural
 from provml.journal import events, process
 from provml.journal.annotations import AnnotationFile, Kind, annotate
 from provml.journal.events import MAIN_WRITER, RANK_PREFIX
+from provml.journal.redaction import redact_event, redact_urls
 from provml.journal.run_files import RUN_ID, HasId
 from provml.paths import absolute, default_home
 from provml.recording import environment, ids, inherit
@@ -34,7 +35,6 @@ from provml.recording.destination import joined_destination, parse_destination
 from provml.recording.display import html_table
 from provml.recording.encoding import to_text
 from provml.recording.exit_status import status_of_exit
-from provml.recording.redaction import redact_urls
 from provml.recording.repetition import (
     PACKAGES_NAME,
     PATCH_NAME,
@@ -161,6 +161,7 @@ class Run(RunCore):
         atexit.register(self._at_exit)
         if self.disabled:
             return
+        redact_event(header)
         header.pid, header.start_ticks, header.pid_namespace = os.getpid(), process.start_ticks(), process.namespace()
         header.host, header.boot_id = process.host(), process.boot_id()
         self.home = absolute(self.home)

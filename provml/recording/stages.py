@@ -20,6 +20,7 @@ from provml.journal.events import (
     Used,
     Values,
 )
+from provml.journal.redaction import redact_text
 from provml.recording.batches import BatchedSection
 from provml.recording.core import RunCore, Using
 from provml.recording.data import Data, check_role
@@ -27,7 +28,6 @@ from provml.recording.display import html_table
 from provml.recording.encoding import encode_measures, to_text
 from provml.recording.exit_status import status_of_exit
 from provml.recording.frames import Loop, LoopIterable, TracedLoop
-from provml.recording.redaction import redact_text
 from provml.recording.safety import ActsAsNumber, EndsOnExit, as_index, never_raise
 from provml.recording.settings import DataKind
 

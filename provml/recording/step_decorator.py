@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from provml.journal.events import LEARNING_KINDS, STEP_KINDS, Produced
 from provml.journal.location import Location
+from provml.journal.redaction import is_secret, redact
 from provml.model.values import PLAIN, plain
 from provml.recording.core import RunCore
 from provml.recording.data import Data
 from provml.recording.encoding import to_text
 from provml.recording.hashing import digest
-from provml.recording.redaction import is_secret, redact
 from provml.recording.safety import EndsOnExit, report_errors
 from provml.recording.settings import DataKind
 from provml.recording.stages import Stage, Step

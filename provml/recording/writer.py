@@ -14,6 +14,7 @@ from provml.journal import events
 from provml.journal.batch_buffer import BatchBuffer, BufferOwner
 from provml.journal.events import encode, encode_json
 from provml.journal.file import JournalFile, MappedJournalFile
+from provml.journal.redaction import REDACTED_EVENTS, redact_event
 from provml.recording.context import CONTEXT, Limits
 from provml.recording.disk_sync import DiskSync
 from provml.recording.error_counter import ErrorCounter
@@ -171,6 +172,8 @@ class JournalWriter:
         try:
             if self._buffer is not None:
                 self._buffer.flush()
+            if event.__class__ in REDACTED_EVENTS:
+                redact_event(event)
             try:
                 line = encode_json(event) + b"\n"
             except UnicodeEncodeError:

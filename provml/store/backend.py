@@ -76,6 +76,8 @@ class OxigraphBackend:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         self._pid = os.getpid()
+        if folder is not None:
+            fork.use_disk()
         self._store: ox.Store | None = ox.Store() if folder is None else ox.Store(str(folder / "store"))
         if folder is not None:
             remove_old_logs(folder / "store")

@@ -29,7 +29,7 @@ from provml.journal.annotations import Annotation
 from provml.journal.batch_buffer import SUFFIX as BUFFER_SUFFIX
 from provml.journal.shipping import STATE_FILE
 from provml.store import checkpoint as checkpoints
-from provml.store import file_checksums, inference, lock, sealed_runs, statements
+from provml.store import file_checksums, fork, inference, lock, sealed_runs, statements
 from provml.store.annotations import AnnotationWriter, own_name
 from provml.store.backend import OxigraphBackend, damage_reason, is_corrupt, is_damaged, is_lock_error
 from provml.store.checkpoint import IndexCheckpoint, JournalCheckpoint, Problem, is_lengthened
@@ -116,6 +116,8 @@ class Index:
     @classmethod
     def open(cls, home: Path, limits: IndexLimits = DEFAULT_LIMITS) -> Index:
         """Open the index of a home for writing; if another process holds it, open a copy."""
+        if fork.has_no_threads():
+            return cls.open_copy(home, limits)
         try:
             return cls._open_exclusive(home, limits)
         except OSError:
@@ -174,7 +176,7 @@ class Index:
     def open_copy(cls, home: Path, limits: IndexLimits = DEFAULT_LIMITS) -> Index:
         """Open a private copy of the last snapshot; if there is none, an empty private index."""
         damage = ""
-        for parent in (home / "index", None, home / "index"):
+        for parent in (home / "index", None, home / "index") if not fork.has_no_threads() else ():
             try:
                 index = cls._copy_snapshot(home, parent, limits)
             except Exception as error:  # no snapshot, replaced meanwhile, no space for a copy
@@ -195,7 +197,11 @@ class Index:
     @classmethod
     def _open_private(cls, home: Path, limits: IndexLimits, *, in_memory: bool = False) -> Index:
         """Open an empty private index: in memory, or in a temporary folder if the journals are large."""
-        size = 0 if in_memory else sum(_size(home / "runs" / key) for key in run_files.list_journals(home))
+        size = (
+            0
+            if in_memory or fork.has_no_threads()
+            else sum(_size(home / "runs" / key) for key in run_files.list_journals(home))
+        )
         if size > limits.memory_max_bytes:
             for parent in (home / "index", None):
                 with contextlib.suppress(OSError):  # read-only, or no space

@@ -44,6 +44,7 @@ def verify(home: Path) -> list[Problem]:
     for run in sorted({key.split("/")[0] for key in list_annotations(home)}):
         problems += read_annotations(home, run).problems
     problems += check_artifacts(home)
+    problems += [Problem(file, 0, reason) for file, reason in segments.damages(home)]
     imported = ImportedFiles(home)
     checked = (imported.check(path) for path in sorted(imported.folder.glob("*.nq")))
     return problems + [problem for problem in checked if problem is not None]

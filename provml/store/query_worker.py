@@ -117,7 +117,9 @@ class Worker:
         kind = {ox.QuerySolutions: "solutions", ox.QueryBoolean: "boolean"}.get(type(result), "graph")
         media_type = request["media_types"][kind]
         file: Any = FrameFile({"kind": kind, "media_type": media_type}, request["max_bytes"])
-        if kind == "graph":
+        if not media_type:  # the client takes no format of this kind: the head alone says so
+            pass
+        elif kind == "graph":
             rdf_format = ox.RdfFormat.from_media_type(media_type)
             prefixes = _prefixes(rdf_format, request)
             if prefixes is None:

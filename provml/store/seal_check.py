@@ -44,6 +44,13 @@ def check_seals(home: Path) -> SealReport:
     report = SealReport()
     seals = _read_ledger(home, report)
     journals = set(list_journals(home))
+    if (
+        not report.line_count
+        and (home / FOLDER).is_dir()
+        and any(not is_being_written(home / "runs" / key) for key in journals)
+    ):
+        reason = "is missing or empty: the seals of all journals are gone; `provml seal` makes new ones"
+        report.problems.append(Problem(LEDGER_FILE, 0, reason))
     for key, line in sorted(seals.items()):
         (report.sealed if line.entry.get("by") == "recorder" else report.sealed_by_reader).append(key)
         reason = _compare(home, key, line.entry) if key in journals else _missing(home, key, line)

@@ -65,6 +65,8 @@ class PoolResponse(Response):
         is_started = False
         try:
             async with service_of(self.request).pool.execute(self.pool_request, text=self.text) as answer:
+                if not answer.head["media_type"]:
+                    raise negotiation.unavailable(answer.head["kind"])
                 await self._send_start(send, answer.head["media_type"], answer.snapshot)
                 is_started = True
                 async for piece in answer.pieces:

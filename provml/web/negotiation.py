@@ -116,7 +116,7 @@ def negotiate(accept: str, fmt: str, formats: Mapping[str, str]) -> str:
 def query_media_types(accept: str, fmt: str) -> dict[str, str]:
     """Return the media types for each kind of result of a query, whose kind is not known before it runs.
 
-    A kind that the client names no format for gets the default, unless it accepts no format of any kind.
+    A kind that the client takes no format of has none: `unavailable` says so when the kind turns out to be that one.
     """
     formats: dict[str, Mapping[str, str]] = {"solutions": RESULTS, "graph": GRAPHS}
     if fmt:
@@ -132,12 +132,21 @@ def query_media_types(accept: str, fmt: str) -> dict[str, str]:
         chosen = {kind: choose(available.values(), ranges) for kind, available in formats.items()}
         listed = ", ".join([*RESULTS.values(), *GRAPHS.values()])
         problem = Problem(406, "NotAcceptable", f"Available are {listed}.")
-        if not any(chosen.values()) and quality("text/html", ranges):  # a browser: the defaults
-            chosen = {"solutions": RESULTS["json"], "graph": GRAPHS["ttl"]}
+        if quality("text/html", ranges):  # a browser: the defaults
+            defaults = {"solutions": RESULTS["json"], "graph": GRAPHS["ttl"]}
+            chosen = {kind: media_type or defaults[kind] for kind, media_type in chosen.items()}
     if not any(chosen.values()):
         raise problem
-    solutions = chosen["solutions"] or RESULTS["json"]
-    return {"solutions": solutions, "boolean": solutions, "graph": chosen["graph"] or GRAPHS["ttl"]}
+    solutions = chosen["solutions"] or ""
+    return {"solutions": solutions, "boolean": solutions, "graph": chosen["graph"] or ""}
+
+
+def unavailable(kind: str) -> Problem:
+    """Return the problem of a query whose kind of result has none of the formats that the client takes."""
+    formats, noun = (GRAPHS, "a graph") if kind == "graph" else (RESULTS, "a table or a truth value")
+    names = ", ".join(formats)
+    detail = f"The result is {noun}, which the chosen format cannot hold. Use one of {names}."
+    return Problem(406, "NotAcceptable", detail, extra={"available": list(formats.values())})
 
 
 def content_type(media_type: str) -> str:

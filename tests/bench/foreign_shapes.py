@@ -49,6 +49,8 @@ def cases(folder: Path, dcat_ap: Path | None, size: int) -> Iterator[tuple[str, 
     brick = folder / "brickschema" / "ontologies"
     classes = brick / "1.2" / "Brick.ttl"
     yield "Brick 1.2 shapes", [brick / "1.2" / "BrickShape.ttl"], write("brick", building(size), classes)
+    current = brick / "1.5" / "Brick.ttl"
+    yield "Brick 1.5", [current], write("brick-current", building(size), current)
     profile = folder / "rocrate_validator" / "profiles" / "ro-crate" / "1.1"
     yield "RO-Crate 1.1", sorted(profile.rglob("*.ttl")), write("crate", crate(size))
     if dcat_ap is not None:

@@ -1,30 +1,34 @@
 """Overhead: measure what recording every batch adds to a real training, compared with other recorders.
 
-    python tests/bench/overhead.py [--epochs 5] [--repeat 20] [--batch 32] [--only provml]
+    python tests/bench/overhead.py [--epochs 5] [--repeat 20] [--seconds 300] [--batch 32] [--only provml]
 
 A small CNN learns scikit-learn's digits in PyTorch, on one thread. Within one training, an epoch with the recorder and
 an epoch without it alternate batch by batch, and take turns in going first: both see the same state of the machine.
-Each has an optimizer for the shared weights, since a capture attaches to the optimizer. The time of a batch is from the
-request for its data until its loss is recorded. Work at the start of an epoch counts to its first batch, work at the
-end to the call that finds no more batches. CPU time of other threads (mostly writing) cannot be assigned to batches. It
-is measured over further epochs that are all recorded, and added as a whole. A batch is two events: its loss, and its
-end with its duration.
+Each has an optimizer for the shared weights, since a capture attaches to the optimizer; autolog does not, and both
+sides have one optimizer, as the script that it is made for. The time of a batch is CPU time of the training thread,
+from the request for its data until its loss is recorded. Work at the start of an epoch counts to its first batch, work
+at the end to the call that finds no more batches. CPU time of other threads (mostly writing) cannot be assigned to
+batches. It is measured over further epochs that are all recorded, and added as a whole. A batch is two events: its
+loss, and its end with its duration.
 
 Each training is a separate process, since the memory layout makes a difference from one process to the next (0.3 % was
-observed), which trainings in one process do not show. The processes of all contenders take turns.
+observed), which trainings in one process do not show. The processes of all contenders take turns, in as many rounds as
+`--seconds` allow: at least two, at most `--repeat`.
 
 The figure is the CPU time that is added to the training. Disturbances of the machine are far greater than this figure,
 so it is a sum of medians: for each position in an epoch (first batch, second batch, …, end) the median over all pairs
 of epochs of the added time. The time of other threads is included and also shown separately. The interval covers 95 %
-of resamplings of the trainings. Then follow the mean, which includes all disturbances and varies more, and the added
-wall time (medians). The control is a recorder that only reads the loss, as many trainings do to print it; this training
-does not. The cost of recording for those trainings is in the column `over control`. The limit writes four numbers per
-batch to a mapped file in a few lines of Python. `provml, captured` is the capture for PyTorch with all that it does (it
-looks for adaptations at every step), `provml, shipped` the same with a service in another process as its home, and
-`provml, by hand` calls the recording API. `provml, autolog` observes the loop without a call in it; autolog of MLflow
-is on in the same way, but records nothing of a plain loop. Contenders that are not installed are listed and skipped.
-The column `kill -9` follows from the design of each contender: `keeps` if it writes through (sqlite, flushed files, a
-mapped journal), empty if it writes in portions or at the end. Nothing is asserted.
+of resamplings of the trainings. Then follow the mean, which includes all disturbances and varies more, the added wall
+time (medians), and the CPU time that a run costs once in this process, in milliseconds: starting and ending the
+recorder and its first batch, with the imports that it needs. It is not part of the percentages. The control is a
+recorder that only reads the loss, as many trainings do to print it; this training does not. The cost of recording for
+those trainings is in the column `over control`. The limit writes four numbers per batch to a mapped file in a few lines
+of Python. `provml, captured` is the capture for PyTorch with all that it does (it looks for adaptations at every step),
+`provml, shipped` the same with a service in another process as its home, and `provml, by hand` calls the recording API.
+`provml, autolog` observes the loop without a call in it; autolog of MLflow is on in the same way, but records nothing
+of a plain loop. Contenders that are not installed are listed and skipped. The column `kill -9` follows from the design
+of each contender: `keeps` if it writes through (sqlite, flushed files, a mapped journal), empty if it writes in
+portions or at the end. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -48,6 +52,8 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent))
 import capture as recorders  # the contenders of capture.py
 
+MIN_ROUNDS = 2
+"""Rounds that are made however long they take."""
 Batches = Iterable[Any]
 Instrument = Callable[[Batches], Iterator[tuple[Any, Callable[..., None]]]]
 """A function that iterates over the loader of an epoch: each batch with the function that records its loss."""
@@ -226,11 +232,13 @@ class Clock:
 
 
 class Training(NamedTuple):
-    """Pairs of epochs with and without the recorder, and the CPU time of other threads as a part of this thread's."""
+    """Pairs of epochs with and without the recorder, the CPU time of other threads as a part of this thread's, and the
+    CPU seconds that the recorder costs once."""
 
     recorded: list[Clock]
     plain: list[Clock]
     other_threads: float
+    once: float
 
 
 def run_training(contender: str, epochs: int, size: int) -> Training:
@@ -251,6 +259,8 @@ def run_training(contender: str, epochs: int, size: int) -> Training:
         nn.Flatten(), nn.Linear(64 * 16, 64), nn.ReLU(), nn.Linear(64, 10),
     )  # fmt: skip
     recorded_optimizer, plain_optimizer = (torch.optim.SGD(network.parameters(), lr=0.05) for _ in range(2))
+    if "autolog" in contender:
+        plain_optimizer = recorded_optimizer
     loss_of = nn.CrossEntropyLoss()
 
     def make_step(instrument: Instrument, optimizer: Any) -> Callable[[], bool]:
@@ -269,11 +279,13 @@ def run_training(contender: str, epochs: int, size: int) -> Training:
 
         return step
 
-    result = Training([], [], 0.0)
+    result = Training([], [], 0.0, 0.0)
     if "autolog" in contender:  # it recognizes epochs by the loader, which both sides then use
         loader = torch.utils.data.DataLoader(loader, batch_size=None)
     training: dict[str, Any] = {"network": network, "optimizer": recorded_optimizer}
+    once = -time.thread_time()
     with tempfile.TemporaryDirectory() as folder, start(Path(folder), training) as instrument:
+        once += time.thread_time()
         switch = training.get("switch", record_nothing)
         for number in range(epochs + 1):
             recorded_clock, plain_clock = Clock(), Clock()
@@ -287,7 +299,9 @@ def run_training(contender: str, epochs: int, size: int) -> Training:
                     switch(clock is recorded_clock)
                     has_more = clock.time(step)
                 both.reverse()
-            if number:  # the first pair warms the caches
+            if not number:
+                once += recorded_clock.cpu[0] - plain_clock.cpu[0]
+            else:  # the first pair warms the caches
                 result.recorded.append(recorded_clock)
                 result.plain.append(plain_clock)
         switch(True)
@@ -297,7 +311,9 @@ def run_training(contender: str, epochs: int, size: int) -> Training:
             while step():
                 pass
         process, thread = time.process_time() - process, time.thread_time() - thread
-    return result._replace(other_threads=(process - thread) / thread)
+        once -= time.thread_time()
+    once += time.thread_time()
+    return result._replace(other_threads=(process - thread) / thread, once=once)
 
 
 class Added(NamedTuple):
@@ -341,6 +357,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--repeat", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=300, help="begin no further round after this time")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument(
         "--only", default="", help="only contenders with this text in their name, the control and the limit"
@@ -356,18 +373,18 @@ def main() -> None:
             names.append(name)
     trainings: dict[str, list[Training]] = {name: [] for name in names}
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        for _ in range(options.repeat):
+        began, rounds = time.monotonic(), 0
+        while rounds < options.repeat and (rounds < MIN_ROUNDS or time.monotonic() - began < options.seconds):
+            rounds += 1
             for name in names:
                 training = pool.submit(run_training, name, options.epochs, options.batch).result()
                 trainings[name].append(training)
     clocks = [clock for group in trainings.values() for training in group for clock in training.plain]
     batch = statistics.median(statistics.median(clock.cpu) for clock in clocks) * 1000
-    print(
-        f"\nA plain batch takes {batch:.2f} ms of CPU; {options.repeat} trainings of {options.epochs} pairs of epochs"
-    )
+    print(f"\nA plain batch takes {batch:.2f} ms of CPU; {rounds} trainings of {options.epochs} pairs of epochs")
     print(
         f"{'contender':<32}{'kill -9':>9}{'added, CPU':>12}{'95 %':>20}{'threads':>10}{'mean':>9}{'wall':>9}"
-        f"{'over control':>14}{'95 %':>20}"
+        f"{'once, ms':>10}{'over control':>14}{'95 %':>20}"
     )
     control = trainings[names[0]]
     control_cpu, control_draws = added(control).cpu, resampled(control, 0)
@@ -376,6 +393,7 @@ def main() -> None:
         keeps = "keeps" if CONTENDERS[name][1] else ""
         line = f"{name:<32}{keeps:>9}{more.cpu:>+12.2%}{interval(draws):>20}"
         line += f"{more.other_threads:>10.2%}{more.mean:>+9.2%}{more.wall:>+9.2%}"
+        line += f"{statistics.median(training.once for training in group) * 1000:>10.1f}"
         if number:
             over_control = [draw - other for draw, other in zip(draws, control_draws, strict=True)]
             line += f"{more.cpu - control_cpu:>+14.2%}{interval(over_control):>20}"

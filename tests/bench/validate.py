@@ -8,10 +8,11 @@ and wall time, the number of results, and its peak memory with the store. A work
 graph for each result. pySHACL and pyrudof are slow and run only up to `--slow` triples; nothing is extrapolated.
 `--disk` adds the SPARQL engine on a store on disk. pyrudof is measured if it is installed. Nothing is asserted.
 
-    python tests/bench/validate.py --foreign [--size 2000] [--dcat-ap FOLDER] [--keep FOLDER]
+    python tests/bench/validate.py --foreign [--size 2000] [--limit 300] [--dcat-ap FOLDER] [--keep FOLDER]
 
 measures shapes of others (see `foreign_shapes.py`) against pySHACL on an rdflib graph in memory, in one run. Both
-engines apply the rules of the shapes. Data and shapes are loaded before; compiling the shapes is shown separately.
+engines apply the rules of the shapes. Data and shapes are loaded before; compiling the shapes is shown separately. An
+engine that needs more CPU seconds than the limit is ended, and its ratio is a lower bound.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import importlib.util
 import json
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,13 +155,26 @@ def foreign(options: argparse.Namespace, folder: Path) -> None:
                 str(data),
                 *map(str, files),
             ]
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            result = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                check=False,
+                preexec_fn=partial(resource.setrlimit, resource.RLIMIT_CPU, (options.limit, options.limit)),
+            )
             last = (result.stdout if result.returncode == 0 else result.stderr).strip().splitlines() or ["?"]
             rows.append(json.loads(last[-1]) if result.returncode == 0 else last[-1][:60])
+            if result.returncode == -signal.SIGKILL:  # by the limit
+                rows[-1] = None
         with data.open("rb") as lines:
             triples = sum(1 for _ in lines)
         if any(isinstance(row, str) for row in rows):
             print(f"{name:28}{triples:9,}  {rows}")
+            continue
+        if rows[0] is not None and rows[1] is None:
+            compiling, own, count = rows[0]
+            limit, ratio = f">{options.limit}", f">{options.limit / own:.0f}"
+            print(f"{name:28}{triples:9,}{own:14.2f}{compiling:11.2f}{limit:>9}{ratio:>7}{f'{count} / ?':>18}")
             continue
         (compiling, own, count), (_, other, others) = rows
         figures = f"{own:14.2f}{compiling:11.2f}{other:9.2f}{other / own:7.0f}"
@@ -230,6 +246,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder that keeps the data (default: removed at the end)")
     parser.add_argument("--foreign", action="store_true", help="measure shapes of others instead")
     parser.add_argument("--size", type=int, default=2000, help="with --foreign: rooms, files and datasets")
+    parser.add_argument("--limit", type=int, default=300, help="with --foreign: CPU seconds of an engine for a case")
     parser.add_argument("--dcat-ap", type=Path, help="with --foreign: the folder of the shapes of DCAT-AP")
     options = parser.parse_args()
     index.WORKFLOWS = options.workflows

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,28 +15,40 @@ from provml.compiler import user_files, write
 from provml.model.thing import CLASSES, find_class
 from provml.validation import validate
 
-from .helpers import EX, PROV, load, restore_classes, statements, types
+from .helpers import EX, PROV, load, restore_classes, run_mypy, statements, types
 
 FOAF = "http://xmlns.com/foaf/0.1/"
 
 SUITES = Path(os.environ.get("PROVML_SUITES") or Path(__file__).parents[3] / "shared" / "suites")
 FILES = sorted(path for path in (SUITES / "ontologies").glob("*") if path.suffix != ".md")
+needs_suite = pytest.mark.skipif(not FILES, reason=f"{SUITES / 'ontologies'} does not exist (set PROVML_SUITES)")
 
 
 @pytest.fixture(autouse=True)
 def _classes() -> Iterator[None]:
+    assert provml.vocab.prov.Entity.TYPES  # its module is loaded before, so that its classes stay
     classes = dict(CLASSES)
     yield
     restore_classes(classes)
 
 
-@pytest.mark.skipif(not FILES, reason=f"{SUITES / 'ontologies'} does not exist (set PROVML_SUITES)")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the published ontologies compile into: modules, shapes, contexts and pages."""
+    folder = tmp_path_factory.mktemp("published")
+    for path in FILES:
+        module, shapes = folder / f"{path.stem}.py", folder / f"{path.stem}.ttl"
+        context, docs = folder / f"{path.stem}.jsonld", folder / f"{path.stem}-docs"
+        files, _ = user_files([path], module, shapes=shapes, jsonld=context, docs=docs)
+        write(files)
+    return folder
+
+
+@needs_suite
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_published_ontology_compiles_and_its_shapes_accept_its_things(tmp_path, path):
-    module, shapes = tmp_path / "vocab.py", tmp_path / "shapes.ttl"
-    files, _ = user_files([path], module, shapes=shapes, jsonld=tmp_path / "context.jsonld", docs=tmp_path / "docs")
-    write(files)
-    vocab = load(module)
+def test_published_ontology_compiles_and_its_shapes_accept_its_things(folder, path):
+    shapes = folder / f"{path.stem}.ttl"
+    vocab = load(folder / f"{path.stem}.py")
     classes = [cls for name in vocab.__all__ if isinstance(cls := getattr(vocab, name), type)]
     assert classes
     things = [cls(f"urn:{number}") for number, cls in enumerate(classes) if not cls.REQUIRED]
@@ -42,6 +56,25 @@ def test_published_ontology_compiles_and_its_shapes_accept_its_things(tmp_path, 
     for thing in things[:: max(1, len(things) // 50)]:
         assert set(thing.TYPES) == types(thing)
     assert validate(things[:200], only_shapes=[shapes]).conforms
+
+
+@needs_suite
+def test_published_ontologies_are_imported_without_a_warning(folder):
+    modules = ",".join(path.stem for path in FILES)
+    command = [sys.executable, "-W", "error", "-c", f"import {modules}; [item.__all__ for item in ({modules},)]"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), str(folder)])}
+    process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr) == (0, "")
+
+
+@needs_suite
+@pytest.mark.slow
+@pytest.mark.xdist_group("mypy")  # run one after another, because they share the cache of mypy
+def test_published_ontologies_are_typed_strictly(folder):
+    use = folder / "use.py"
+    use.write_text("import doap\n\ndoap.Project('urn:a')\ndoap.Project(1)\n")
+    output = run_mypy(folder, *(folder / f"{path.stem}.pyi" for path in FILES), use)
+    assert [line.split(": error")[0] for line in output.splitlines()] == ["use.py:4"], output
 
 
 def test_term_of_a_well_known_vocabulary_brings_its_superclass(compile_turtle):

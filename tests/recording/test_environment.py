@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from provml.journal import events
+from provml.journal.redaction import address, command_line, is_secret, mask, redact, redact_text, redact_url
 from provml.recording import environment
 from provml.recording.environment import System, capture, code, job, machine, software
-from provml.recording.redaction import address, command_line, is_secret, mask, redact, redact_text, redact_url
 from provml.vocab import provlake
 
 # ---- git
@@ -242,7 +242,7 @@ def test_the_event_has_no_secret_of_the_environment(checkout: Path):
         ("--otp X --sas X -v", "--otp *** --sas *** -v"),
         ("--hook https://hooks.slack.com/services/T0/X", "--hook https://hooks.slack.com/services/***"),
         ("https://b/a?x=1&X-Amz-Signature=X", "'https://b/a?x=1&X-Amz-Signature=***'"),
-        ("AccountName=a;AccountKey=X==;Suffix=b", "'AccountName=a;AccountKey=***'"),
+        ("AccountName=a;AccountKey=X==;Suffix=b", "'AccountName=a;AccountKey=***;Suffix=b'"),
         ("https://b/a?odbc=UID%3Dbob;PWD%3DX", "'https://b/a?odbc=UID%3Dbob;PWD%3D***'"),
     ],
 )
@@ -596,7 +596,7 @@ def test_parameters_with_similar_names_are_not_masked(name: str, value: object):
     ("text", "redacted"),
     [
         ("No https://h/a?token=X&b=1 (404)\nnext", "No https://h/a?token=***&b=1 (404)\nnext"),
-        ("password: X Y\r\nnext", "password:***\r\nnext"),
+        ("password: X Y\r\nnext", "password: ***\r\nnext"),
         ("KeyError: 'a'", "KeyError: 'a'"),
         ('Missing key(s) in state_dict: "a"', 'Missing key(s) in state_dict: "a"'),
         ("a: b = c", "a: b = c"),

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import provml
+from provml.journal import segments
 from provml.journal.seals import FIRST, Ledger, marked_journals, read_mark
 from provml.store import Store
 
@@ -108,7 +109,7 @@ def test_tampering_is_named(journal: Path, tamper: Callable[[Path], None], expec
             if tamper is not remove_journal:
                 store.unpack()
             else:
-                (home_of(journal) / "segments" / "manifest").unlink()
+                segments.remove(home_of(journal), [journal.parent.name])
                 journal.parent.mkdir(parents=True, exist_ok=True)
                 journal.touch()
     tamper(journal)
@@ -158,6 +159,17 @@ def test_a_changed_ledger_is_noticed(journal: Path, change: str):
 
     messages = reasons(journal)
     assert any("seals/ledger.jsonl" in reason for reason in messages), messages
+
+
+@pytest.mark.parametrize("change", ["remove", "empty"])
+def test_a_ledger_that_is_gone_is_noticed(journal: Path, change: str):
+    ledger = Ledger(home_of(journal)).path
+    ledger.unlink()
+    if change == "empty":
+        ledger.touch()
+
+    (reason,) = reasons(journal)
+    assert reason.startswith("seals/ledger.jsonl: is missing or empty")
 
 
 def test_removing_the_end_of_the_ledger_leaves_a_run_without_a_seal(journal: Path):

@@ -198,6 +198,56 @@ def test_damage_to_a_segment_is_reported_by_verify(home: Path):
         assert len(store.runs()) == 6
 
 
+@pytest.mark.parametrize("damage", ["flip", "missing", "folder"])
+def test_a_damaged_manifest_is_rebuilt_from_the_segments(home: Path, damage: str, caplog: pytest.LogCaptureFixture):
+    with Store(home) as store:
+        store.pack()
+        train(home, "r0-later")
+        expected = triples(store)
+    manifest = home / "segments" / "manifest"
+    data = bytearray(manifest.read_bytes())
+    manifest.unlink()
+    if damage == "folder":
+        manifest.mkdir()
+    elif damage == "flip":
+        data[60] ^= 1
+        manifest.write_bytes(data)
+
+    with Store(home) as store:
+        assert triples(store) == expected
+        problems = [problem for problem in store.verify() if problem.file == "segments/manifest"]
+        assert len(problems) == 1
+        assert "and is rebuilt" in problems[0].reason
+        assert store.rebuild() > 0
+        assert triples(store) == expected
+    assert [message for message in caplog.messages if "rebuilt from the segments" in message] != []
+    assert segments.restore(home, RUNS) == RUNS
+
+
+def test_the_manifest_is_rebuilt_with_the_latest_state_of_resumed_runs_and_without_removed_ones(home: Path):
+    with Store(home) as store:
+        store.pack()
+        with Run("sweep", home=home, run="r1", capture_environment=False) as run:
+            run.training().measured(loss=0.25)
+        store.pack()
+        store.remove("r2")
+        expected = triples(store)
+    (home / "segments" / "manifest").unlink()
+
+    with Store(home) as store:
+        store.rebuild()
+        assert triples(store) == expected
+        assert {info.id for info in store.runs()} == set(RUNS) - {"r2"}
+
+
+def test_a_segment_with_further_bytes_is_named_by_verify(home: Path):
+    with Store(home) as store:
+        store.pack()
+        path = next((home / "segments").glob("*.seg"))
+        path.write_bytes(path.read_bytes() + b"more")
+        assert [problem.file for problem in store.verify()] == [f"segments/{path.name}"]
+
+
 def test_a_reader_beside_the_holder_of_the_index_cannot_pack(home: Path):
     with Store(home) as store, Store(home) as other:
         store.sync()

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -1095,6 +1096,25 @@ def test_the_error_for_a_missing_home_suggests_similar_homes(tmp_path: Path):
             provml.open(tmp_path / folder)
         assert caught.value.suggestions == (str(expected),)
         assert f"Did you mean {expected}?" in str(caught.value)
+
+
+def test_a_child_that_is_forked_after_a_store_was_closed_has_a_store_of_its_own(home: Path):
+    train(home)
+    with Store(home) as store:
+        store.sync()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # a store on the disk would wait forever for threads that stayed in the parent
+        code = 9
+        try:
+            train(home, name="later")
+            with Store(home) as own:
+                assert len(own.runs()) == 2
+                own.snapshot()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_store_used_after_a_fork_is_an_error_and_the_child_exits_normally(home: Path):

@@ -103,6 +103,24 @@ def test_rows_come_by_the_suffixes_of_their_files(reader: TestClient, name: str,
     assert answer.headers["content-type"] == f"application/sparql-results+{expected}"
 
 
+@pytest.mark.parametrize(
+    ("query", "choice", "available"),
+    [
+        (SELECT, "turtle", "text/csv"),
+        ("ASK { ?s ?p ?o }", "application/n-triples", "application/sparql-results+json"),
+        ("CONSTRUCT WHERE { ?s provlake:status ?o }", "csv", "text/turtle"),
+    ],
+)
+def test_a_format_that_cannot_hold_the_result_is_a_problem(reader: TestClient, query: str, choice: str, available: str):
+    by_name = reader.get("/sparql", params={"query": query, "format": choice})
+    accepted = {"turtle": "text/turtle", "csv": "text/csv"}.get(choice, choice)
+    by_header = reader.get("/sparql", params={"query": query}, headers={"Accept": accepted})
+    for answer in (by_name, by_header):
+        assert (answer.status_code, answer.json()["code"]) == (406, "NotAcceptable")
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert available in answer.json()["available"]
+
+
 def test_an_unknown_format_is_a_problem(reader: TestClient):
     by_name = reader.get("/sparql", params={"query": SELECT, "format": "pdf"})
     assert (by_name.status_code, by_name.json()["code"]) == (400, "UnknownFormat")

@@ -34,6 +34,10 @@ class Session:
         """Hyperparameters of the script, such as its command line, for the trainings of the run."""
         self.on_run: list[Callable[[Run], None]] = []
         """Called with each run that a training is about to be recorded in, the first time."""
+        self.torch_observer: Any = None
+        """The observer of PyTorch, which sees losses and loaders of loops with other optimizers, too."""
+        self.other_optimizers: list[type] = []
+        """Classes of optimizers that are not PyTorch's, whose steps are recorded."""
         self._name = name
         self._run_id = run if isinstance(run, str) else None
         self._fixed_run = run if isinstance(run, Run) else None
@@ -118,6 +122,15 @@ class Session:
                 capture.done(error=error)
             if self._own_run is not None:
                 self._own_run.finish(error=error)
+
+    def take_losses(self) -> list[Any]:
+        """Return the losses of the backward passes on PyTorch since the last step."""
+        losses: list[Any] = self.torch_observer.take_losses() if self.torch_observer is not None else []
+        return losses
+
+    def current_pass(self) -> Any:
+        """Return the pass over a loader of PyTorch that gave the last batch of the training; None if there is none."""
+        return self.torch_observer.training_pass if self.torch_observer is not None else None
 
     # ---- who records
 

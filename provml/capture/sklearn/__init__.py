@@ -13,9 +13,9 @@ from provml.capture.base import CaptureBase, check_save_path
 from provml.capture.sklearn import _introspect, _posthoc
 from provml.errors import MissingDependency
 from provml.journal.events import Produced
+from provml.journal.redaction import redact
 from provml.recording.data import Data
 from provml.recording.data_registry import IdentityMap
-from provml.recording.redaction import redact
 from provml.recording.safety import never_raise, report_errors
 from provml.recording.stages import Stage, Step
 

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from provml.journal.redaction import is_secret, redact
 from provml.mapping.direction import direction_of
 from provml.model.values import PLAIN, plain
-from provml.recording.redaction import is_secret, redact
 
 MAX_LENGTH = 200
 """Longer lists and texts are cut."""

@@ -26,8 +26,9 @@ from provml.compat.dfa_lib_python.messages import (
 )
 from provml.exchange.user_agent import software_of
 from provml.journal import events
+from provml.journal.redaction import mask
+from provml.journal.secret_rules import strength_of
 from provml.recording.event_list import EventListRun
-from provml.recording.redaction import is_secret, mask
 from provml.web.ingest.endpoint import add_ingest, keep, read_request
 from provml.web.ingest.received import Received
 from provml.web.ingest.translation import SILENCE_SECONDS, Ingest, TranslatedRun
@@ -194,7 +195,7 @@ class DataflowSource:
 
 
 def _redact_set(fields: Message, names: list[str]) -> Message:
-    secret = [number for number, name in enumerate(names) if is_secret(name)]
+    secret = [number for number, name in enumerate(names) if strength_of(name)]
     if not secret or not isinstance(fields.get("elements"), list):
         return fields
     rows = [

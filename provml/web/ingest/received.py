@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from provml.recording.redaction import is_secret, mask, redact_text
+from provml.journal.redaction import REDACTED, mask, redact_text
 
 FOLDER = "received"
 NAMES_OF_NAMES = frozenset(("key", "metric_key", "keys"))
@@ -174,8 +174,8 @@ def redact_json(value: Any, name: str = "") -> Any:
         return {key: redact_json(item, key) for key, item in value.items()}
     if isinstance(value, list):
         return [redact_json(item, name) for item in value]
-    if name and name not in NAMES_OF_NAMES and is_secret(name):
-        return mask(name, value)
+    if name and name not in NAMES_OF_NAMES and (masked := mask(name, value)) == REDACTED:
+        return masked
     if isinstance(value, str) and len(value) >= MIN_SECRET_CHARS:
         return _redact_text(value)
     return value

@@ -38,9 +38,12 @@ def train_keras(folder: Path) -> bytes:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dropout(0.5), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     history = model.fit(X, Y, epochs=2, batch_size=16, verbose=0)
+    results = [model.train_on_batch(X[:16], Y[:16]), model.test_on_batch(X[16:], Y[16:], return_dict=True)]
+    assert [type(result) for result in results] == [float, dict]
     assert type(history) is keras.callbacks.History
     assert isinstance(keras.models.clone_model(model), keras.Sequential)
-    return pickle.dumps([array.tobytes() for array in model.get_weights()])
+    assert pickle.loads(pickle.dumps(model.optimizer)).get_config() == model.optimizer.get_config()
+    return pickle.dumps([results, *(array.tobytes() for array in model.get_weights())])
 
 
 def train_xgboost(folder: Path) -> bytes:

@@ -28,7 +28,7 @@ LOSSES = (
 def activate(session: Session, patches: Patches) -> None:
     """Register the hooks and wrap the functions."""
     torch = sys.modules["torch"]
-    observer = Observer(session)
+    observer = session.torch_observer = Observer(session)
     _hook_steps(torch, observer, patches)
     _wrap_construction(torch, observer, patches)
     _wrap_loaders(torch, observer, patches)

@@ -1,34 +1,23 @@
-"""The capture of a plain PyTorch loop that autolog observes: from rows and phases to stages, epochs and batches."""
+"""The capture of a plain PyTorch loop that autolog observes."""
 
 from __future__ import annotations
 
-import math
-import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from time import perf_counter, time
-from typing import Any, NamedTuple
+from time import perf_counter
+from typing import Any
 
 from provml.capture import _data, _layers
-from provml.capture._hyperparameters import MANUAL, Technique, is_same
-from provml.capture.autolog.torch._timeline import CALL, LOADER, Phase, Row, Timeline
-from provml.capture.base import CaptureBase
+from provml.capture._hyperparameters import Technique, is_same
+from provml.capture.autolog._loop_capture import EVALUATIONS, Change, LoopCapture, to_floats
+from provml.capture.autolog._timeline import Phase, Row
 from provml.capture.torch._optimizers import OptimizerTracker, unwrap_network
 from provml.capture.torch._schedulers import initial_settings
-from provml.journal.events import Batches
-from provml.journal.values import jsonable
 from provml.recording import inherit
 from provml.recording.data import Data
-from provml.recording.frames import LoopPosition
-from provml.recording.safety import never_raise, report_errors
-from provml.recording.stages import Epoch, Stage
-
-FLUSH_ROWS, FLUSH_SECONDS = 64, 1.0
-"""Rows become an event after this number or time, if their losses are in main memory."""
-MAX_ROWS = 4096
-"""Rows that wait at most for the end of their epoch: reading a loss from a GPU waits for the GPU."""
+from provml.recording.safety import never_raise
 
 
 class WeakList:
@@ -122,52 +111,25 @@ class Setup:
             self.initial |= {(id(optimizer), number, key): value for key, value in group.items() if key != "params"}
 
 
-class Change(NamedTuple):
-    """All hyperparameters at a step, and what changed those that changed before it."""
-
-    values: dict[str, Any]
-    techniques: dict[str, Technique]
-
-
-class Capture(CaptureBase):
+class Capture(LoopCapture):
     """Records the training loops that the observer of autolog recognizes, one after the other."""
 
+    tracker: ObservedTracker
+
     def __init__(self, **settings: Any) -> None:
-        self.tracker = ObservedTracker()
-        super().__init__(source=self.tracker, **settings)
-        self.timeline = Timeline(self._begin_epoch, self._add_row, self._add_phases)
+        super().__init__(ObservedTracker(), **settings)
         self.setup = Setup()
         self.whole_losses: set[str] = set()
         """Functions whose result was the whole loss of a step."""
-        self.last_activity = perf_counter()
-        self.steps = 0
-        self.row_total = 0
-        """Rows of the training so far."""
         self._observed_values: dict[str, Any] = {}
-        self.position = LoopPosition()
-        """Where the steps are made."""
-        self.conclude_observation: Callable[[], None] = lambda: None
-        """Ends the open row and phase of the observer."""
-        self._rows: list[Row] = []
-        self._last_row: Row | None = None
-        self._flushed = perf_counter()
-        self._row_count = 0
-        self._means: dict[str, list[float]] = {}
-        self._validations: list[Stage] = []
-        self._stage_by_data: dict[int, int] = {}
-        self._phases_of_epoch: set[int] = set()
-        self._usual_phases: int | None = None
-        self._files: list[tuple[Any, bool]] = []
 
     # ---- begin and end
 
     def begin(self, setup: Setup, began: float) -> None:
         """Begin a training whose first step was observed; the training before it is over."""
         self.conclude()
-        self.setup = setup
-        self.timeline = Timeline(self._begin_epoch, self._add_row, self._add_phases)
-        self._usual_phases, self._validations, self._stage_by_data, self._phases_of_epoch = None, [], {}, set()
-        self.whole_losses, self.row_total, self._last_row = set(), 0, None
+        self._start_over()
+        self.setup, self.whole_losses = setup, set()
         self._set_optimizers()
         self._begin_stage(began)
 
@@ -300,291 +262,44 @@ class Capture(CaptureBase):
                 self.setup.loss = name
                 self.stage.parameters(**self.hyperparameters.select({"loss": name}))
 
-    def conclude(self, error: BaseException | None = None) -> None:
-        """End the open training: record what is waiting, and its model.
-
-        An error after the last planned epoch, or outside of the loop of the training, is not one of the training. An
-        exception that left the loop over the last batches is one, also if the script caught it.
-        """
-        self.conclude_observation()
-        if self.stage is not None:
-            if error is not None and not self.position.is_left_by(error):
-                error = None
-            self._end_timeline()
-            row = self._last_row
-            error = error or (row.source.exit_error if row is not None and row.source is not None else None)
-            self._conclude(error)
-            planned = self.hyperparameters.recorded_value("epochs")
-            is_complete = bool(self.timeline.rule) and isinstance(planned, int) and self.epochs_done >= planned
-            self.end_training(error=None if is_complete else error)
-
-    def _on_cell_error(self, error: BaseException) -> None:
-        """End the training if the exception of a notebook's cell left its loop."""
-        if self.stage is not None and self.position.is_left_by(error):
-            self.conclude(error)
-
-    @never_raise
-    def _end_timeline(self) -> None:
-        self.timeline.end()
-
-    @never_raise
-    def _conclude(self, error: BaseException | None) -> None:
-        self._flush()
-        row = self._last_row
-        if error is None or (row is not None and row.source is not None and row.source.is_over):
-            self._close_epoch()
-        self._record_files()
-        if error is None:
-            self._record_early_stop()
-            last = self.stage.current_epoch if self.stage is not None else None
-            if self.models._training is not None and self.models._training.unchanged() is None:
-                self.saved(None, **({"epoch": last.index} if last is not None and self.timeline.rule else {}))
-        for stage in self._validations:
-            stage.done()
-        self._validations = []
-
-    def _record_early_stop(self) -> None:
-        """Record that fewer epochs were made than the command line planned."""
-        planned = self.hyperparameters.recorded_value("epochs")
-        if self.timeline.rule in (LOADER, CALL) and isinstance(planned, int) and 0 < self.epochs_done < planned:
-            self.record_early_stop(self.epochs_done, MANUAL, "the loop over its epochs was left", {})
-
-    def end_training(self, *, error: BaseException | None = None) -> None:
-        """End the training when its last step or validation ended, not now."""
-        stage = self.stage
-        if stage is not None and error is None:
-            self.stage = self.epoch = None
-            stage.done(ago=max(perf_counter() - self.last_activity, 0.0))
-            self.hyperparameters.end()
-        else:
-            super().end_training(error=error)
-
-    def done(self, *, error: BaseException | None = None) -> None:
-        """End what is open."""
-        try:
-            with report_errors(self.run):
-                self.conclude(error)
-        finally:
-            super().done(error=error)
-
-    def progress(self) -> object:
-        """Return a value that is different after every step."""
-        return self.last_training, self.steps
-
-    # ---- epochs and steps
-
-    def _begin_epoch(self, row: Row, rule: str) -> None:
-        """Begin an epoch, or the section of steps that belong to none."""
-        self._flush()
-        began = row.source.began if row.source is not None and rule == LOADER else row.began
-        self._close_epoch(before=began)
-        if self.stage is None:
-            return
-        index = self.stage.current_epoch.index + 1 if self.stage.current_epoch is not None else 1
-        kind = "epoch" if rule else "steps"
-        self.epoch = self.stage.epoch(index, kind=kind, ago=max(perf_counter() - began, 0.0), rule=rule)
-        self._row_count, self._means, self._phases_of_epoch = 0, {}, set()
-
-    def _close_epoch(self, before: float = math.inf) -> None:
-        """End the epoch with its last step or validation, before the next epoch began."""
-        epoch = self.epoch
-        if epoch is None:
-            return
-        self._flush()
-        if self._means:
-            epoch.measured(**{name: total / count for name, (total, count) in self._means.items()})
-        epoch._ended = min(self.last_activity, before)
-        row = self._last_row
-        is_pass = row is not None and row.source is not None and self.timeline.rule == LOADER
-        epoch.done(error=row.source.exit_error if is_pass else None)  # type: ignore[union-attr]
-        self.epoch, self._means = None, {}
-        self.epochs_done += 1
-        if self._phases_of_epoch or self._usual_phases is None:
-            self._usual_phases = len(self._phases_of_epoch)
-
-    def _add_row(self, row: Row) -> None:
-        if row.change is not None and self.stage is not None:
-            self._flush()
-            self.tracker.observed = row.change
-            try:
-                self.record_changes()
-            finally:
-                self.tracker.observed = None
-        self._rows.append(row)
-        self._last_row = row
-        self.row_total += 1
-        count = len(self._rows)
-        if count >= FLUSH_ROWS or row.ended - self._flushed > FLUSH_SECONDS:
-            if count >= MAX_ROWS or self._are_in_main_memory():
-                self._flush()
-            else:
-                self._flushed = row.ended
-
-    def _are_in_main_memory(self) -> bool:
-        return all(
-            type(loss) is float or loss.device.type == "cpu"
-            for losses in self._rows[-1].losses.values()
-            for loss in losses
-        )
-
-    def _flush(self) -> None:
-        """Write the rows as one event. This converts the losses, which waits for the device that computed them."""
-        rows, self._rows = self._rows, []
-        self._flushed = perf_counter()
-        if not rows or self.epoch is None:
-            return
-        offset = time() - perf_counter()
-        names = self._loss_names()
-        columns: dict[str, list[Any]] = {}
-        flat = iter(to_floats([loss for row in rows for losses in row.losses.values() for loss in losses]))
-        for position, row in enumerate(rows):
-            values = {
-                names.get(key, "loss"): sum(next(flat) for _ in losses) for key, losses in row.losses.items() if losses
-            }
-            if row.closures:
-                values["loss_evaluations"] = row.closures
-            for name, value in values.items():
-                columns.setdefault(name, [None] * len(rows))[position] = value
-                if name != "loss_evaluations":
-                    total = self._means.setdefault(name, [0.0, 0])
-                    total[0], total[1] = total[0] + value, total[1] + 1
-        first = self._row_count + 1
-        self._row_count += len(rows)
-        if self.run.detail == "batch":
-            chosen = [i for i in range(len(rows)) if not (first + i - 1) % self.run.every]
-            if chosen:
-                self.run._emit(
-                    Batches(
-                        self.epoch._location,
-                        [first + i for i in chosen],
-                        [rows[i].ended + offset for i in chosen],
-                        [max(rows[i].ended - rows[i].began, 0.0) for i in chosen],
-                        {name: [_encoded(column[i]) for i in chosen] for name, column in columns.items()},
-                    )
-                )
-
     def _loss_names(self) -> dict[int, str]:
         """Return the names of the losses by the number of their optimizer: with several, each has its own."""
         count = len(self.setup.optimizers)
         return {n: "loss" if count <= 1 else f"optimizer_{n + 1}.loss" for n in range(max(count, 1))}
 
-    # ---- validations and evaluations
+    # ---- what PyTorch knows
 
-    def _add_phases(self, phases: list[Phase], is_final: bool) -> None:
-        """Record phases after a step: validations of the epoch, or evaluations of the model at the end."""
-        self._flush()
-        phases = [phase for phase in phases if phase.counts]
-        limit = len(phases)
-        if is_final:
-            has_epochs = bool(self.timeline.rule)
-            limit = 0 if not has_epochs else self._usual_phases if self._usual_phases is not None else 1
-        for number, phase in enumerate(phases):
-            is_validation = (
-                number < limit and phase.model is None and self.epoch is not None and bool(self.timeline.rule)
-            )
-            if is_validation and self.epoch is not None:
-                self._record_validation(self.epoch, phase)
-            else:
-                if is_final:
-                    self._close_epoch()
-                self._record_evaluation(phase)
+    def _row_values(self, rows: list[Row]) -> list[dict[str, float]]:
+        """Return the losses of each row. This waits for the device that computed them."""
+        names, values = self._loss_names(), []
+        flat = iter(to_floats([loss for row in rows for losses in row.losses.values() for loss in losses]))
+        for row in rows:
+            measures = {
+                names.get(key, "loss"): sum(next(flat) for _ in losses) for key, losses in row.losses.items() if losses
+            }
+            if row.closures:
+                measures[EVALUATIONS] = row.closures
+            values.append(measures)
+        return values
 
-    def _measures(self, phase: Phase) -> dict[str, float]:
-        """Return the mean of each loss over the rows of a phase. Only the whole loss of the training is named so."""
-        totals: dict[str, tuple[float, float]] = {}
-        values = to_floats([value for _, value, _, _ in phase.losses])
-        for (name, _, count, is_sum), value in zip(phase.losses, values, strict=True):
-            measure = "loss" if name in self.whole_losses else name
-            total, rows = totals.get(measure, (0.0, 0.0))
-            totals[measure] = total + (value if is_sum else value * count), rows + count
-        return {name: total / rows for name, (total, rows) in totals.items() if rows}
+    def _measure_name(self, name: str) -> str:
+        """Return the name of a loss of a phase. Only the whole loss of the training is named so."""
+        return "loss" if name in self.whole_losses else name
+
+    def _phase_source(self, phase: Phase) -> Any:
+        """Return the dataset, or the loader without one."""
+        loader = phase.source.loader if phase.source is not None else None
+        return getattr(loader, "dataset", loader)
 
     def _phase_data(self, phase: Phase, role: str) -> list[Data]:
-        loader = phase.source.loader if phase.source is not None else None
-        if loader is None:
+        """Return the data of the loader."""
+        if phase.source is None:
             return []
-        observe = partial(_data.record_data, self.run, loader, role, f"{role} data")
-        return self.data.get(role, observe, source=getattr(loader, "dataset", loader))
+        observe = partial(_data.record_data, self.run, phase.source.loader, role, f"{role} data")
+        return self.data.get(role, observe, source=self._phase_source(phase))
 
-    def _record_validation(self, epoch: Epoch, phase: Phase) -> None:
-        stage = self._validation_stage(phase)
-        ago = max(perf_counter() - phase.began, 0.0)  # after the stage, whose data may take long to read
-        section = stage.epoch(epoch.index, during=epoch._location, ago=ago, rule=phase.rule)
-        if measures := self._measures(phase):
-            section.measured(**measures)
-        section._ended = phase.ended
-        section.done()
-
-    def _validation_stage(self, phase: Phase) -> Stage:
-        """Return the stage of a validation: the first, second, … in an epoch have one each, by their data if known."""
-        loader = phase.source.loader if phase.source is not None else None
-        key = id(getattr(loader, "dataset", loader)) if loader is not None else 0
-        number = self._stage_by_data.get(key) if key else None
-        if number is None:
-            number = len(self._phases_of_epoch)
-            if key:
-                self._stage_by_data[key] = number
-        self._phases_of_epoch.add(number)
-        while number >= len(self._validations):
-            name = "validation" if not self._validations else f"validation-{len(self._validations) + 1}"
-            using = self._phase_data(phase, "validation")
-            ago = max(perf_counter() - phase.began, 0.0)
-            self._validations.append(Stage(self.run, "validation", name, using, {}, ago=ago))
-        return self._validations[number]
-
-    def _record_evaluation(self, phase: Phase) -> None:
-        self._record_files()
+    def _evaluated_model(self, phase: Phase) -> Data:
+        """Return the model of the file that was loaded, otherwise the network that was trained."""
         if phase.model is not None:
-            model = self.models.resolve(phase.model)
-        else:
-            network = next(iter(self.setup.networks), None)
-            model = self.models.resolve(network) if network is not None else self.models.resolve()
-        self.data.reset("test")
-        using = self._phase_data(phase, "test")
-        now = perf_counter()
-        stage = Stage(self.run, "evaluation", "evaluation", using, {}, of=model, ago=max(now - phase.began, 0.0))
-        stage.measured(**self._measures(phase))
-        stage.done(ago=max(perf_counter() - phase.ended, 0.0))
-
-    # ---- files
-
-    @never_raise
-    def save_file(self, path: Any, is_model: bool) -> None:
-        """Record a file that was saved: a model of the training, or another file."""
-        self._flush()
-        section = self.epoch or self.last_training
-        if section is None or not os.path.exists(path):  # noqa: PTH110  # a path of any type
-            return
-        if is_model:
-            fields: dict[str, Any] = (
-                {"epoch": self.epoch.index} if self.epoch is not None and self.timeline.rule else {}
-            )
-            self.models.set_last(self.models.record_file(section, path, is_current=True, **fields))
-        else:
-            section.produced(path, kind="file")
-
-    def save_later(self, path: Any, is_model: bool) -> None:
-        """Record a file that is still open, when it is complete."""
-        self._files.append((path, is_model))
-
-    def _record_files(self) -> None:
-        files, self._files = self._files, []
-        for path, is_model in files:
-            self.save_file(path, is_model)
-
-
-def to_floats(tensors: list[Any]) -> list[float]:
-    """Return tensors of one element as numbers, with one transfer for all of a kind."""
-    if all(type(tensor) is float for tensor in tensors):
-        return tensors
-    torch = sys.modules["torch"]
-    try:
-        with torch.no_grad():
-            numbers: list[float] = torch.stack([tensor.reshape(()) for tensor in tensors]).tolist()
-        return numbers
-    except Exception:  # of several types or devices
-        return [float(tensor) for tensor in tensors]
-
-
-def _encoded(value: Any) -> Any:
-    return value if value is None or value - value == 0.0 else jsonable(value)
+            return self.models.resolve(phase.model)
+        return self.models.resolve(next(iter(self.setup.networks), None))

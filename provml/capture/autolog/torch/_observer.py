@@ -15,10 +15,10 @@ from threading import get_ident
 from typing import Any
 
 from provml.capture.autolog._session import Session
+from provml.capture.autolog._timeline import LOADER, Pass, Phase, Row, now
 from provml.capture.autolog.torch._capture import Capture, Setup
 from provml.capture.autolog.torch._losses import Mirror
 from provml.capture.autolog.torch._networks import find_network
-from provml.capture.autolog.torch._timeline import LOADER, Pass, Phase, Row, now
 from provml.recording.frames import CallTracker, ForeignLoop, LoopPosition, is_called_from
 
 LIBRARIES = ("torch", "provml", "accelerate", "apex", "deepspeed")
@@ -150,7 +150,9 @@ class Observer:
     # ---- loaders
 
     def on_pass(self, loader: Any, iterator: Any) -> None:
-        """Note that a loop over a loader begins."""
+        """Note that a loop over a loader begins, unless a framework loops."""
+        if is_called_from(*FRAMEWORKS):
+            return
         began = now()
         if self._phase is not None and (self._phase.losses or self._phase.batches):
             self._end_phase(began)
@@ -241,8 +243,8 @@ class Observer:
         """Begin a training without an optimizer, if two backward passes were not followed by a step."""
         if self._serials or self._setup is not None or is_called_from(*FRAMEWORKS) or self.session.run() is None:
             return False
-        optimizer_type = self.torch.optim.Optimizer
-        if any(issubclass(type(item), optimizer_type) for item in gc.get_objects()):
+        optimizer_types = (self.torch.optim.Optimizer, *self.session.other_optimizers)
+        if any(issubclass(type(item), optimizer_types) for item in gc.get_objects()):
             return False  # it was made before autolog began, and adds up gradients
         called = [module for reference in self._called.values() if (module := reference()) is not None]
         self._thread, self._is_by_hand, self._setup = get_ident(), True, Setup()
@@ -267,6 +269,16 @@ class Observer:
         if self._capture is not None:
             self._capture.steps += 1
             self._capture.last_activity = row.ended
+
+    @property
+    def training_pass(self) -> Pass | None:
+        """The pass over a loader that gave the batch of the last backward pass."""
+        return self._training_pass
+
+    def take_losses(self) -> list[Any]:
+        """Return the losses of the backward passes since the last step of an optimizer that is not PyTorch's."""
+        losses, self._unassigned = self._unassigned, []
+        return losses
 
     def _copy(self, loss: Any) -> Any:
         """Return a loss as it is now, without scaling: a number if it is in main memory, otherwise a copy.

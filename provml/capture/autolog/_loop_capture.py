@@ -1,0 +1,367 @@
+"""A training loop that autolog observes: from rows and phases to stages, epochs and batches."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable
+from time import perf_counter, time
+from typing import Any, NamedTuple
+
+from provml.capture._hyperparameters import MANUAL, Technique
+from provml.capture.autolog._timeline import CALL, LOADER, Phase, Row, Timeline
+from provml.capture.base import CaptureBase
+from provml.journal.events import Batches
+from provml.journal.values import jsonable
+from provml.recording.data import Data
+from provml.recording.frames import LoopPosition
+from provml.recording.safety import never_raise, report_errors
+from provml.recording.stages import Epoch, Stage
+
+FLUSH_ROWS, FLUSH_SECONDS = 64, 1.0
+"""Rows become an event after this number or time, if their losses are in main memory."""
+EVALUATIONS = "loss_evaluations"
+"""The measure of a step in which an optimizer evaluated the loss several times; it has no mean over an epoch."""
+MAX_ROWS = 4096
+"""Rows that wait at most for the end of their epoch: reading a loss from a GPU waits for the GPU."""
+
+
+class Change(NamedTuple):
+    """All hyperparameters at a step, and what changed those that changed before it."""
+
+    values: dict[str, Any]
+    techniques: dict[str, Technique]
+
+
+class LoopCapture(CaptureBase):
+    """Records the training loops that an observer recognizes, one after the other.
+
+    A subclass knows the optimizers and models of its framework. Its `tracker` has an attribute `observed`: the
+    hyperparameters of the step that is being recorded.
+    """
+
+    def __init__(self, tracker: Any, **settings: Any) -> None:
+        self.tracker = tracker
+        super().__init__(source=tracker, **settings)
+        self.last_activity = perf_counter()
+        self.steps = 0
+        self.position = LoopPosition()
+        """Where the steps are made."""
+        self.conclude_observation: Callable[[], None] = lambda: None
+        """Ends the open row and phase of the observer."""
+        self._flushed = perf_counter()
+        self._files: list[tuple[Any, bool]] = []
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """Forget the training before."""
+        self.timeline = Timeline(self._begin_epoch, self._add_row, self._add_phases)
+        self.row_total = 0
+        """Rows of the training so far."""
+        self._rows: list[Row] = []
+        self._last_row: Row | None = None
+        self._row_count = 0
+        self._means: dict[str, list[float]] = {}
+        self._validations: list[Stage] = []
+        self._stage_by_data: dict[int, int] = {}
+        self._phases_of_epoch: set[int] = set()
+        self._usual_phases: int | None = None
+
+    # ---- what a framework knows
+
+    def _row_values(self, rows: list[Row]) -> list[dict[str, float]]:
+        """Return the measures of each row by name."""
+        raise NotImplementedError
+
+    def _measure_name(self, name: str) -> str:
+        """Return the name of a measure of a phase."""
+        return name
+
+    def _phase_source(self, phase: Phase) -> Any:
+        """Return the object that the data of a phase comes from; None if it is not known."""
+        return None
+
+    def _phase_data(self, phase: Phase, role: str) -> list[Data]:
+        """Return the data of a phase."""
+        raise NotImplementedError
+
+    def _evaluated_model(self, phase: Phase) -> Data:
+        """Return the recorded model that a phase evaluated."""
+        raise NotImplementedError
+
+    def _model_fields(self) -> dict[str, Any]:
+        """Return more about the model that is trained."""
+        return {}
+
+    # ---- the end
+
+    def conclude(self, error: BaseException | None = None) -> None:
+        """End the open training: record what is waiting, and its model.
+
+        An error after the last planned epoch, or outside of the loop of the training, is not one of the training. An
+        exception that left the loop over the last batches is one, also if the script caught it.
+        """
+        self.conclude_observation()
+        if self.stage is not None:
+            if error is not None and not self.position.is_left_by(error):
+                error = None
+            self._end_timeline()
+            row = self._last_row
+            error = error or (row.source.exit_error if row is not None and row.source is not None else None)
+            self._conclude(error)
+            planned = self.hyperparameters.recorded_value("epochs")
+            is_complete = bool(self.timeline.rule) and isinstance(planned, int) and self.epochs_done >= planned
+            self.end_training(error=None if is_complete else error)
+
+    def _on_cell_error(self, error: BaseException) -> None:
+        """End the training if the exception of a notebook's cell left its loop."""
+        if self.stage is not None and self.position.is_left_by(error):
+            self.conclude(error)
+
+    @never_raise
+    def _end_timeline(self) -> None:
+        self.timeline.end()
+
+    @never_raise
+    def _conclude(self, error: BaseException | None) -> None:
+        self._flush()
+        row = self._last_row
+        if error is None or (row is not None and row.source is not None and row.source.is_over):
+            self._close_epoch()
+        self._record_files()
+        if error is None:
+            self._record_early_stop()
+            last = self.stage.current_epoch if self.stage is not None else None
+            if self.models._training is not None and self.models._training.unchanged() is None:
+                fields = {"epoch": last.index} if last is not None and self.timeline.rule else {}
+                self.saved(None, **self._model_fields(), **fields)
+        for stage in self._validations:
+            stage.done()
+        self._validations = []
+
+    def _record_early_stop(self) -> None:
+        """Record that fewer epochs were made than the command line planned."""
+        planned = self.hyperparameters.recorded_value("epochs")
+        if self.timeline.rule in (LOADER, CALL) and isinstance(planned, int) and 0 < self.epochs_done < planned:
+            self.record_early_stop(self.epochs_done, MANUAL, "the loop over its epochs was left", {})
+
+    def end_training(self, *, error: BaseException | None = None) -> None:
+        """End the training when its last step or validation ended, not now."""
+        stage = self.stage
+        if stage is not None and error is None:
+            self.stage = self.epoch = None
+            stage.done(ago=max(perf_counter() - self.last_activity, 0.0))
+            self.hyperparameters.end()
+        else:
+            super().end_training(error=error)
+
+    def done(self, *, error: BaseException | None = None) -> None:
+        """End what is open."""
+        try:
+            with report_errors(self.run):
+                self.conclude(error)
+        finally:
+            super().done(error=error)
+
+    def progress(self) -> object:
+        """Return a value that is different after every step."""
+        return self.last_training, self.steps
+
+    # ---- epochs and steps
+
+    def _begin_epoch(self, row: Row, rule: str) -> None:
+        """Begin an epoch, or the section of steps that belong to none."""
+        self._flush()
+        began = row.source.began if row.source is not None and rule == LOADER else row.began
+        self._close_epoch(before=began)
+        if self.stage is None:
+            return
+        index = self.stage.current_epoch.index + 1 if self.stage.current_epoch is not None else 1
+        kind = "epoch" if rule else "steps"
+        self.epoch = self.stage.epoch(index, kind=kind, ago=max(perf_counter() - began, 0.0), rule=rule)
+        self._row_count, self._means, self._phases_of_epoch = 0, {}, set()
+
+    def _close_epoch(self, before: float = math.inf) -> None:
+        """End the epoch with its last step or validation, before the next epoch began."""
+        epoch = self.epoch
+        if epoch is None:
+            return
+        self._flush()
+        if self._means:
+            epoch.measured(**{name: total / count for name, (total, count) in self._means.items()})
+        epoch._ended = min(self.last_activity, before)
+        row = self._last_row
+        is_pass = row is not None and row.source is not None and self.timeline.rule == LOADER
+        epoch.done(error=row.source.exit_error if is_pass else None)  # type: ignore[union-attr]
+        self.epoch, self._means = None, {}
+        self.epochs_done += 1
+        if self._phases_of_epoch or self._usual_phases is None:
+            self._usual_phases = len(self._phases_of_epoch)
+
+    def _add_row(self, row: Row) -> None:
+        if row.change is not None and self.stage is not None:
+            self._flush()
+            self.tracker.observed = row.change
+            try:
+                self.record_changes()
+            finally:
+                self.tracker.observed = None
+        self._rows.append(row)
+        self._last_row = row
+        self.row_total += 1
+        count = len(self._rows)
+        if count >= FLUSH_ROWS or row.ended - self._flushed > FLUSH_SECONDS:
+            if count >= MAX_ROWS or self._are_in_main_memory():
+                self._flush()
+            else:
+                self._flushed = row.ended
+
+    def _are_in_main_memory(self) -> bool:
+        return all(
+            type(loss) is float or loss.device.type == "cpu"
+            for losses in self._rows[-1].losses.values()
+            for loss in losses
+        )
+
+    def _flush(self) -> None:
+        """Write the rows as one event. This converts the losses, which waits for the device that computed them."""
+        rows, self._rows = self._rows, []
+        self._flushed = perf_counter()
+        if not rows or self.epoch is None:
+            return
+        offset = time() - perf_counter()
+        columns: dict[str, list[Any]] = {}
+        for position, values in enumerate(self._row_values(rows)):
+            for name, value in values.items():
+                columns.setdefault(name, [None] * len(rows))[position] = value
+                if name != EVALUATIONS:
+                    total = self._means.setdefault(name, [0.0, 0])
+                    total[0], total[1] = total[0] + value, total[1] + 1
+        first = self._row_count + 1
+        self._row_count += len(rows)
+        if self.run.detail == "batch":
+            chosen = [i for i in range(len(rows)) if not (first + i - 1) % self.run.every]
+            if chosen:
+                self.run._emit(
+                    Batches(
+                        self.epoch._location,
+                        [first + i for i in chosen],
+                        [rows[i].ended + offset for i in chosen],
+                        [max(rows[i].ended - rows[i].began, 0.0) for i in chosen],
+                        {name: [_encoded(column[i]) for i in chosen] for name, column in columns.items()},
+                    )
+                )
+
+    # ---- validations and evaluations
+
+    def _add_phases(self, phases: list[Phase], is_final: bool) -> None:
+        """Record phases after a step: validations of the epoch, or evaluations of the model at the end."""
+        self._flush()
+        phases = [phase for phase in phases if phase.counts]
+        limit = len(phases)
+        if is_final:
+            has_epochs = bool(self.timeline.rule)
+            limit = 0 if not has_epochs else self._usual_phases if self._usual_phases is not None else 1
+        for number, phase in enumerate(phases):
+            is_validation = (
+                number < limit and phase.model is None and self.epoch is not None and bool(self.timeline.rule)
+            )
+            if is_validation and self.epoch is not None:
+                self._record_validation(self.epoch, phase)
+            else:
+                if is_final:
+                    self._close_epoch()
+                self._record_evaluation(phase)
+
+    def _measures(self, phase: Phase) -> dict[str, float]:
+        """Return the mean of each measure over the rows of a phase."""
+        totals: dict[str, tuple[float, float]] = {}
+        values = to_floats([value for _, value, _, _ in phase.losses])
+        for (name, _, count, is_sum), value in zip(phase.losses, values, strict=True):
+            measure = self._measure_name(name)
+            total, rows = totals.get(measure, (0.0, 0.0))
+            totals[measure] = total + (value if is_sum else value * count), rows + count
+        return {name: total / rows for name, (total, rows) in totals.items() if rows}
+
+    def _record_validation(self, epoch: Epoch, phase: Phase) -> None:
+        stage = self._validation_stage(phase)
+        ago = max(perf_counter() - phase.began, 0.0)  # after the stage, whose data may take long to read
+        section = stage.epoch(epoch.index, during=epoch._location, ago=ago, rule=phase.rule)
+        if measures := self._measures(phase):
+            section.measured(**measures)
+        section._ended = phase.ended
+        section.done()
+
+    def _validation_stage(self, phase: Phase) -> Stage:
+        """Return the stage of a validation: the first, second, … in an epoch have one each, by their data if known."""
+        source = self._phase_source(phase)
+        key = id(source) if source is not None else 0
+        number = self._stage_by_data.get(key) if key else None
+        if number is None:
+            number = len(self._phases_of_epoch)
+            if key:
+                self._stage_by_data[key] = number
+        self._phases_of_epoch.add(number)
+        while number >= len(self._validations):
+            name = "validation" if not self._validations else f"validation-{len(self._validations) + 1}"
+            using = self._phase_data(phase, "validation")
+            ago = max(perf_counter() - phase.began, 0.0)
+            self._validations.append(Stage(self.run, "validation", name, using, {}, ago=ago))
+            self.run._unregister(self)
+            self.run._register_open(self)  # registered after the stage, the capture is ended before it
+        return self._validations[number]
+
+    def _record_evaluation(self, phase: Phase) -> None:
+        self._record_files()
+        model = self._evaluated_model(phase)
+        self.data.reset("test")
+        using = self._phase_data(phase, "test")
+        now = perf_counter()
+        stage = Stage(self.run, "evaluation", "evaluation", using, {}, of=model, ago=max(now - phase.began, 0.0))
+        stage.measured(**self._measures(phase))
+        stage.done(ago=max(perf_counter() - phase.ended, 0.0))
+
+    # ---- files
+
+    @never_raise
+    def save_file(self, path: Any, is_model: bool) -> None:
+        """Record a file that was saved: a model of the training, or another file."""
+        self._flush()
+        section = self.epoch or self.last_training
+        if section is None or not os.path.exists(path):  # noqa: PTH110  # a path of any type
+            return
+        if is_model:
+            fields: dict[str, Any] = (
+                {"epoch": self.epoch.index} if self.epoch is not None and self.timeline.rule else {}
+            )
+            fields |= self._model_fields()
+            self.models.set_last(self.models.record_file(section, path, is_current=True, **fields))
+        else:
+            section.produced(path, kind="file")
+
+    def save_later(self, path: Any, is_model: bool) -> None:
+        """Record a file that is still open, when it is complete."""
+        self._files.append((path, is_model))
+
+    def _record_files(self) -> None:
+        files, self._files = self._files, []
+        for path, is_model in files:
+            self.save_file(path, is_model)
+
+
+def to_floats(tensors: list[Any]) -> list[float]:
+    """Return tensors of one element as numbers, with one transfer for all of a kind."""
+    if all(type(tensor) is float for tensor in tensors):
+        return tensors
+    torch = sys.modules["torch"]
+    try:
+        with torch.no_grad():
+            numbers: list[float] = torch.stack([tensor.reshape(()) for tensor in tensors]).tolist()
+        return numbers
+    except Exception:  # of several types or devices
+        return [float(tensor) for tensor in tensors]
+
+
+def _encoded(value: Any) -> Any:
+    return value if value is None or value - value == 0.0 else jsonable(value)
