@@ -14,8 +14,8 @@ from provml.errors import CannotRepeat
 from provml.journal import events
 from provml.journal.artifacts import ArtifactFiles
 from provml.journal.reader import JournalReader, read_header
-from provml.journal.run_files import journals_of_run, scan_runs, sort_journals
 from provml.journal.redaction import REDACTED
+from provml.journal.run_files import journals_of_run, scan_runs, sort_journals
 from provml.recording.repetition import PACKAGES_NAME, PATCH_NAME
 
 STARTUP = "capture/autolog/startup"
