@@ -93,28 +93,28 @@ class Results:
 def read_results(home: Path, run: str) -> Results:
     """Return the results of a run."""
     results = Results()
-    known: dict[str, events.Data] = {}
+    data_by_ref: dict[str, events.Data] = {}
     for event in read_events(home, run):
         if isinstance(event, events.Data):
-            known.setdefault(event.ref, event)
+            data_by_ref.setdefault(event.ref, event)
             if event.saved and event.sha256:
                 results.models[_free(results.models, f"file of {event.name}")] = event.sha256
         elif isinstance(event, events.End):
             results.status = event.status
         elif isinstance(event, (events.Used, events.Begin)):
-            _add_used(results, event, known)
-        elif isinstance(event, events.Produced) and event.ref in known:
-            _add_produced(results, event, known[event.ref])
+            _add_used(results, event, data_by_ref)
+        elif isinstance(event, events.Produced) and event.ref in data_by_ref:
+            _add_produced(results, event, data_by_ref[event.ref])
         else:
             _add_values(results, event)
     return results
 
 
-def _add_used(results: Results, event: events.Used | events.Begin, known: Mapping[str, events.Data]) -> None:
+def _add_used(results: Results, event: events.Used | events.Begin, data_by_ref: Mapping[str, events.Data]) -> None:
     if isinstance(event, events.Begin):
         results.settings |= {f"{event.location} {name}": value for name, value in event.values.items()}
     for ref in [event.ref] if isinstance(event, events.Used) else event.using:
-        data = known.get(ref)
+        data = data_by_ref.get(ref)
         if data is not None and data.sha256 and data.kind != "model":
             name = f"{event.location} {data.name}"
             if results.data.get(name) != data.sha256:  # a stage names its data when it begins, and again with a role
