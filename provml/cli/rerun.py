@@ -107,7 +107,7 @@ def _print_result(result: Rerun) -> None:
         click.echo(f"First difference: {first}")
     others = [item for item in comparison.differences if item is not first]
     for item in others[:MAX_LINES]:
-        click.echo(f"  {item}{' (close)' if item.is_close and item.what == 'measures' else ''}")
+        click.echo(f"  {item}{' (close)' if item.is_close and item.kind == 'measures' else ''}")
     if len(others) > MAX_LINES:
         click.echo(f"  and {len(others) - MAX_LINES:,} more: --format json")
     if comparison.skipped:

@@ -32,7 +32,7 @@ DIGEST = re.compile("[0-9a-f]{64}")
 MAX_DIFFERENCES = 1000
 """Number of differences that are listed."""
 
-What = Literal["status", "settings", "data", "measures", "models"]
+Kind = Literal["status", "settings", "data", "measures", "models"]
 
 
 class Verdict(StrEnum):
@@ -46,16 +46,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that differs: what, where, both values, and whether they are within the tolerances."""
+    """Something that differs: kind, where, both values, and whether they are within the tolerances."""
 
-    what: What
+    kind: Kind
     name: str
     first: Any
     second: Any
     is_close: bool = False
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.name} was {_text(self.first)}, now {_text(self.second)}"
+        return f"{self.kind}: {self.name} was {_text(self.first)}, now {_text(self.second)}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Comparison:
     @property
     def first_difference(self) -> Difference | None:
         """The first value of a measure that differs, by the order of the first run; else the first other difference."""
-        measures = (item for item in self.differences if item.what == "measures")
+        measures = (item for item in self.differences if item.kind == "measures")
         return next(measures, self.differences[0] if self.differences else None)
 
 
@@ -169,12 +169,12 @@ def compare_results(
 
 
 def _mapping_differences(
-    what: What, first: Mapping[str, Any], second: Mapping[str, Any], *, is_close: bool = False
+    kind: Kind, first: Mapping[str, Any], second: Mapping[str, Any], *, is_close: bool = False
 ) -> Iterator[Difference]:
     for name in [*first, *(name for name in second if name not in first)]:
         if first.get(name) != second.get(name):
             is_in_both = name in first and name in second
-            yield Difference(what, name, first.get(name), second.get(name), is_close and is_in_both)
+            yield Difference(kind, name, first.get(name), second.get(name), is_close and is_in_both)
 
 
 def _compared(values: Mapping[str, Any], ignore: tuple[str, ...], skipped: dict[str, None]) -> dict[str, Any]:
@@ -233,14 +233,14 @@ def _reasons(differences: list[Difference], measures: int, models: int, verdict:
     if not differences:
         yield f"{plural(measures, 'value')} of measures and {plural(models, 'digest')} of models are equal"
     for item in differences:
-        if item.what == "status":
+        if item.kind == "status":
             yield f"the status was {item.first} and is {item.second}"
-    for what in ("settings", "data"):
-        names = [item.name for item in differences if item.what == what]
+    for kind in ("settings", "data"):
+        names = [item.name for item in differences if item.kind == kind]
         if names:
-            yield f"{what} differ: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
-    yield from _measure_reasons([item for item in differences if item.what == "measures"], measures)
-    changed = sum(item.what == "models" for item in differences)
+            yield f"{kind} differ: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
+    yield from _measure_reasons([item for item in differences if item.kind == "measures"], measures)
+    changed = sum(item.kind == "models" for item in differences)
     if changed:
         yield f"{plural(changed, 'model')} with another digest"
 

@@ -77,7 +77,7 @@ class Rerun:
             "checks": [{"subject": check.subject, "level": check.level, "text": check.text} for check in self.checks],
             "differences": [
                 {
-                    "what": item.what,
+                    "kind": item.kind,
                     "name": item.name,
                     "first": item.first,
                     "second": item.second,
