@@ -7,6 +7,7 @@ new file has another name, so that an index notices it. The graph does not depen
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import uuid
@@ -19,7 +20,9 @@ from provml.journal.location import Location
 from provml.journal.reader import read_lines
 from provml.journal.redaction import redact_foreign_event
 from provml.journal.run_files import journals_of_run
+from provml.journal.seals import Ledger, reseal, seal_arrived, sealed_journals
 
+REASON = "a later state was received"
 Line = tuple[bytes, int]
 """A line, and how often it occurred before."""
 
@@ -34,6 +37,8 @@ class GrowingJournal:
         self.writer = writer
         self._path: Path | None = None
         self._positions: dict[Line, int] | None = None
+        self._sealed: set[str] | None = None
+        self._has_changed = True
 
     def update(self, run_events: Sequence[events.Event], time: float) -> bool:
         """Bring the journal up to date and return whether it changed; `time` is that of the last sign of life."""
@@ -50,8 +55,30 @@ class GrowingJournal:
         else:
             self._touch(time)
             return False
+        self._has_changed = True
         self._touch(time)
         return True
+
+    def seal(self, *, is_over: bool) -> None:
+        """Seal the journal if its run is over, or again if it has changed since; without a seal it is complete, too."""
+        if self._path is None or not self._has_changed:
+            return
+        if self._sealed is None:
+            self._sealed = sealed_journals(self.home, self.folder.name)
+        with contextlib.suppress(OSError):
+            removed = {name for name in self._sealed if not (self.folder / name).exists()}
+            if removed:
+                Ledger(self.home).append("removed", run=self.folder.name, reason=REASON)
+                for name in sorted(self._sealed - removed - {self._path.name}):
+                    reseal(self.folder / name, by="service", reason=REASON)
+            if self._path.name in self._sealed or removed:
+                reseal(self._path, by="service", reason=REASON)
+            elif is_over:
+                seal_arrived(self._path, by="service")
+            else:
+                return
+            self._sealed = (self._sealed - removed) | {self._path.name}
+            self._has_changed = False
 
     def _read(self) -> dict[Line, int]:
         """Return the position of each line of the journal. A last line that was cut off by a kill is removed."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Protocol
 
 from provml.errors import InvalidAnnotation
+from provml.exchange.arrived_journals import seal_import
 from provml.exchange.base import SourceRun
 from provml.exchange.imported_run import CHANGED, NEW, UNCHANGED, ImportedRun
-from provml.exchange.replaced_journals import record_replacement
 from provml.journal import annotations as notes
 from provml.journal import events, segments
 from provml.journal.redaction import redact_foreign_event
@@ -84,8 +84,7 @@ def write_run(home: Path, source: SourceRun) -> ImportedRun:
             temporary.replace(folder / name)
             for path in earlier:
                 path.unlink()
-            if earlier:
-                record_replacement(home, source.id, [name], [path.name for path in earlier])
+            seal_import(home, source.id, [name], [path.name for path in earlier], is_new=not earlier)
         _annotate(folder, source)
     finally:
         temporary.unlink(missing_ok=True)

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Literal
 
 from provml.errors import FileFormatError, plural
+from provml.exchange.arrived_journals import seal_import
 from provml.exchange.imported_run import CHANGED, NEW, UNCHANGED, ImportedRun
 from provml.exchange.losses import LossReport
-from provml.exchange.replaced_journals import record_replacement
 from provml.journal import events, segments
 from provml.journal.annotations import FOLDER as ANNOTATIONS
 from provml.journal.annotations import file_sizes
@@ -133,6 +133,7 @@ def install(home: Path, parcel: Parcel) -> ImportedRun:
             (parcel.folder / name).rename(target / name)  # a run whose journals were lost has its annotations still
         if not target.is_dir():
             parcel.folder.rename(target)
+        seal_import(home, parcel.run, [path.name for path in journals_of_run(target)], is_new=True)
         return summary.result(NEW)
     if moves:
         segments.restore(home, [parcel.run])
@@ -141,7 +142,7 @@ def install(home: Path, parcel: Parcel) -> ImportedRun:
         source.replace(target / name)
     for path in removed:
         path.unlink(missing_ok=True)
-    record_replacement(home, parcel.run, [name for _, name in moves], [path.name for path in removed])
+    seal_import(home, parcel.run, [name for _, name in moves], [path.name for path in removed], is_new=False)
     return summary.result(CHANGED if moves or missing else UNCHANGED)
 
 

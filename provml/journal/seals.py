@@ -2,7 +2,8 @@
 
 While a journal is written, the sync thread keeps its running SHA-256 in `home/seals/open/<run>~<writer>.json`, the
 mark: a number of bytes and their digest. When the journal is closed, its size and digest become a line of the ledger,
-`home/seals/ledger.jsonl`, and the mark is removed. Each line of the ledger has the SHA-256 of the line before it, so
+`home/seals/ledger.jsonl`, and the mark is removed. A journal that comes from elsewhere is sealed when it has arrived
+with its end. Each line of the ledger has the SHA-256 of the line before it, so
 that no line can be changed, removed or inserted without changing all later ones. A journal whose process was killed is
 sealed by the first reader, and its line says so.
 
@@ -143,16 +144,23 @@ class RunningSeal:
         self._size = 0
         self._mark_size = -1
 
+    def begin(self) -> None:
+        """Create an empty mark, by which a reader finds the journal if its process is killed."""
+        os.close(self._open_mark())
+
+    def _open_mark(self) -> int:
+        path = _mark_path(self._file.path)
+        path.parent.parent.mkdir(exist_ok=True)  # without parents: a home that was deleted stays so
+        path.parent.mkdir(exist_ok=True)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | NO_FOLLOW, 0o644)
+
     def update(self) -> None:
         """Digest what was written since the last call, and write the mark."""
         self._read()
         if self._size == self._mark_size:
             return
         text = json.dumps({"size": self._size, "sha256": self._digest.hexdigest(), "time": time.time()})
-        path = _mark_path(self._file.path)
-        path.parent.parent.mkdir(exist_ok=True)  # without parents: a home that was deleted stays so
-        path.parent.mkdir(exist_ok=True)
-        mark = os.open(path, os.O_WRONLY | os.O_CREAT | NO_FOLLOW, 0o644)
+        mark = self._open_mark()
         try:
             os.pwrite(mark, text.ljust(MARK_BYTES - 1).encode() + b"\n", 0)
         finally:
@@ -239,6 +247,34 @@ def seal_by_reader(journal: Path) -> None:
     if buffer := digest_buffer(journal):
         facts["buffer_sha256"] = buffer
     _append_sealed(journal, digest_journal(journal), by="reader", **facts)
+
+
+def seal_arrived(journal: Path, *, by: str) -> None:
+    """Seal a complete journal that came from elsewhere; `by` is the way: `import` or `service`."""
+    _append_sealed(journal, digest_journal(journal), by=by)
+
+
+def reseal(journal: Path, *, by: str, reason: str) -> None:
+    """Write to the ledger that a sealed journal was rewritten, by provml."""
+    mark = digest_journal(journal)
+    facts = {"size": mark.size, "sha256": mark.sha256, "by": by, "reason": reason}
+    Ledger(journal.parents[2]).append("rewritten", run=journal.parent.name, journal=journal.name, **facts)
+
+
+def sealed_journals(home: Path, run: str) -> set[str]:
+    """Return the names of the journals of a run that the ledger has a line for."""
+    names: set[str] = set()
+    try:
+        file = (home / FOLDER / LEDGER).open("rb")
+    except OSError:
+        return names
+    wanted = json.dumps(run, ensure_ascii=False).encode()
+    with file:
+        for line in file:
+            entry = _parse(line)[0] if wanted in line else {}  # most lines are about other runs
+            if entry.get("run") == run:
+                names = set() if entry.get("kind") == "removed" else names | {str(entry.get("journal"))}
+    return names
 
 
 def seal_abandoned(home: Path) -> list[Path]:

@@ -42,6 +42,8 @@ class DiskSync:
 
     def start(self) -> None:
         """Start the thread. If the system has no more threads, the kernel decides when to write to the disk."""
+        with contextlib.suppress(OSError):
+            self._seal.begin()
         thread = threading.Thread(target=self._run, name="provml-sync", daemon=True)
         try:
             thread.start()

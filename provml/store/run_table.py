@@ -237,7 +237,8 @@ class _Loader:
     def _add_stages(self, sparql: str) -> None:
         for term, stage, run, started in self._select(sparql):
             kind = KINDS.get(term.value, term.value)
-            self.stages[stage.value] = (kind, run.value, started.value if started is not None else "")
+            # the engine writes 5.1200Z as 5.12Z, which as text would come after 5.1201Z
+            self.stages[stage.value] = (kind, run.value, started.value.removesuffix("Z") if started is not None else "")
             self.by_run.setdefault(run.value, {}).setdefault(kind, []).append(stage.value)
 
     def _add_names(self, sparql: str) -> None:

@@ -36,6 +36,7 @@ TITLES = {
     422: "Unprocessable content",
     426: "Upgrade required",
     429: "Too many requests",
+    431: "Headers too large",
     500: "Internal error",
     501: "Not implemented",
     503: "Service busy",

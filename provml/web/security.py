@@ -24,6 +24,7 @@ from provml.web.problems import Problem
 from provml.web.settings import LOCAL_NAMES, Access, ServiceSettings, Tokens, is_loopback, is_wildcard
 
 LEVELS: dict[Access, int] = {"none": 0, "read": 1, "write": 2}
+MAX_HEADER_BYTES = 64 << 10
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 TICKET_SECONDS = 600.0
 COOKIE_SECONDS = 14 * 24 * 3600
@@ -263,6 +264,9 @@ class SecurityMiddleware:
         if len(hosts) != 1 or not self.hosts.allows(hosts[0]):
             detail = "This service does not answer to that Host. Allow the name with --allow-host."
             return Problem(421, "HostNotAllowed", detail)
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+            detail = f"The headers have more than {MAX_HEADER_BYTES:,} bytes. Send a long text in the body."
+            return Problem(431, "HeadersTooLarge", detail)
         if "transfer-encoding" in headers and "content-length" in headers:
             return Problem(400, "AmbiguousLength", "Send Content-Length or Transfer-Encoding, not both.")
         if "\x00" in scope["path"]:

@@ -17,11 +17,11 @@ import uvicorn
 from provml.errors import FileFormatError
 from provml.web.app import create_app
 from provml.web.header_timeout import limit_header_time
+from provml.web.security import MAX_HEADER_BYTES
 from provml.web.service import Service
 from provml.web.settings import ServiceSettings
 
 BACKLOG = 512
-MAX_HEADER_BYTES = 64 << 10
 KEEP_ALIVE_SECONDS = 30
 
 

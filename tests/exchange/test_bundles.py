@@ -22,6 +22,7 @@ from provml.errors import FileFormatError
 from provml.exchange import bundle, merge, read
 from provml.exchange.bundles import LIST_NAME
 from provml.journal import segments
+from provml.journal.seals import Ledger
 
 MONDAY_ARTIFACT = b"weights of monday"
 
@@ -78,6 +79,7 @@ def test_a_bundle_gives_the_same_graph_artifacts_and_annotations(origin: Path, p
         saved = store.artifact("thursday").save(tmp_path / "copy")
         assert {path.name: path.read_text() for path in saved.iterdir()} == {"a.txt": "first", "b.txt": "second"}
         assert not store.verify()
+        assert store.check_seals().unsealed == [], "journals are sealed when they come in"
 
 
 def test_runs_come_in_once_whichever_way_and_how_often(origin: Path, packed: Path, tmp_path: Path):
@@ -98,7 +100,10 @@ def test_runs_come_in_once_whichever_way_and_how_often(origin: Path, packed: Pat
 def test_a_merge_gives_what_a_bundle_gives(origin: Path, packed: Path, tmp_path: Path):
     merge(origin, tmp_path / "merged")
     read(packed, tmp_path / "imported")
-    assert state(tmp_path / "merged") == state(tmp_path / "imported")
+    merged, imported = state(tmp_path / "merged"), state(tmp_path / "imported")
+    ledger = "seals/ledger.jsonl"  # its lines have the time of the import
+    assert merged.pop(ledger).count(b'"by":"import"') == imported.pop(ledger).count(b'"by":"import"') == 4
+    assert merged == imported
 
 
 TRAINING = """
@@ -164,6 +169,7 @@ def test_an_imported_run_travels_and_meets_a_second_import_of_its_source(tmp_pat
     with provml.open(first) as store:
         store.seal()
     assert results(merge(second, first)) == {run.id: "changed"}
+    assert Ledger(second).exists(), "an import seals"
     assert len(list((first / "runs" / run.id).glob("*.jsonl"))) == 1
     assert triples(first) == triples(second)
     with provml.open(first) as store:

@@ -83,6 +83,7 @@ def test_a_run_is_recorded_here_and_arrives_there(service: ServiceProcess):
     with provml.open(there) as store:
         (info,) = store.runs()
         assert (info.id, info.status, info.tags) == (run.id, "FINISHED", ("good",))
+        assert store.check_seals().unsealed == []
 
 
 def test_events_arrive_while_the_run_is_recorded(service: ServiceProcess):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import UTC, datetime
 from pathlib import Path
@@ -389,3 +390,26 @@ def test_a_home_without_runs_has_a_table_without_rows(tmp_path: Path):
     with Store(tmp_path) as store:
         table = store.table()
     assert (len(table), table.columns[0]) == (0, "run")
+
+
+def test_of_two_evaluations_the_later_counts_however_many_digits_its_time_has(tmp_path: Path):
+    """The engine drops trailing zeros of a time: as text, 0.12345Z comes after 0.123456Z."""
+    with record(tmp_path, "close") as run:
+        with run.training() as training:
+            model = training.produced(b"weights")
+        for accuracy in (0.1, 0.2):
+            with run.evaluation(of=model) as test:
+                test.measured(accuracy=accuracy)
+    (journal,) = (tmp_path / "runs" / "close").glob("*.jsonl")
+    times = iter((1700000000.12345, 1700000000.123456))
+    lines = []
+    for line in journal.read_text().splitlines():
+        event = json.loads(line)
+        if event["e"] == "begin" and event["kind"] == "evaluation":
+            event["t"] = next(times)
+        lines.append(json.dumps(event))
+    copy = tmp_path / "copy" / "runs" / "close" / journal.name
+    copy.parent.mkdir(parents=True)
+    copy.write_text("\n".join(lines) + "\n")
+    with Store(tmp_path / "copy") as store:
+        assert store.table().column("test_accuracy") == [0.2]

@@ -15,6 +15,8 @@ from starlette.testclient import TestClient
 
 from provml.journal import events, received, wire
 from provml.journal.received import NotOwned, ReceivedFile, WrongOffset
+from provml.journal.seals import Ledger, sealed_journals
+from provml.store.seal_check import check_seals
 from provml.web.app import create_app
 from provml.web.service import Service
 from provml.web.settings import ServiceLimits, ServiceSettings, Tokens
@@ -69,6 +71,23 @@ def test_bytes_are_appended_at_the_length_of_the_copy(client: TestClient, copy: 
     assert head.headers["journal-id"] == wire.first_line_id(copy)
     run = client.get("/api/v1/store/runs").json()[0]
     assert (run["name"], run["status"]) == ("flowers", "FINISHED")
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+def test_a_journal_is_sealed_when_its_end_has_arrived(client: TestClient, service: Service, copy: Path, says_so: bool):
+    client.put(TARGET, content=HEADER, headers=NDJSON)
+    assert sealed_journals(service.home, "r") == set()
+    complete = {"Upload_Complete": "?1"} if says_so else {}
+    patch(client, len(HEADER), BEGIN + END, **complete)
+    patch(client, len(HEADER + BEGIN + END), b"", Upload_Complete="?1")
+    (line,) = Ledger(service.home).lines()
+    assert (line.entry["kind"], line.entry["by"], line.entry["size"]) == ("sealed", "service", copy.stat().st_size)
+    late = events.encode(events.CaptureErrors(1, "OSError: late"))
+    patch(client, len(HEADER + BEGIN + END), late, Upload_Complete="?1")
+    assert [line.entry["kind"] for line in Ledger(service.home).lines()] == ["sealed", "rewritten"]
+    assert check_seals(service.home).problems == []
+    copy.write_bytes(copy.read_bytes().replace(b"training", b"mourning", 1))
+    assert [problem.reason for problem in check_seals(service.home).problems] == ["was changed after it was sealed"]
 
 
 @pytest.mark.parametrize(

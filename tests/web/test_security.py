@@ -323,8 +323,22 @@ def test_two_lengths_are_refused(server: Server):
 
 
 def test_the_host_of_a_whole_address_is_not_trusted(server: Server):
-    request = b"GET http://evil.example/healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
-    assert raw(server, request).split(b"\r\n")[0].split()[1] in (b"400", b"421")
+    for target, host, statuses in (
+        (b"http://evil.example/healthz", b"evil.example", (b"400", b"421")),
+        (b"http://evil.example/healthz", b"127.0.0.1", (b"404", b"421")),  # the target counts, not the header
+        (b"http://127.0.0.1/healthz", b"127.0.0.1", (b"200", b"404")),
+    ):
+        request = b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
+        assert raw(server, request).split(b"\r\n")[0].split()[1] in statuses
+
+
+def test_many_headers_are_refused_and_a_head_without_end_is_not_collected(server: Server):
+    start = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    assert raw(server, start + b"X-Long: " + b"a" * 70_000 + b"\r\n\r\n").split()[1] in (b"400", b"431")
+    with socket.create_connection(server.address, timeout=10) as connection, pytest.raises(OSError):  # noqa: PT012
+        connection.sendall(start)
+        for _ in range(1000):  # 100 MB, if nobody closes the connection
+            connection.sendall(b"X-More: " + b"a" * 100_000 + b"\r\n")
 
 
 def test_two_hosts_are_refused(server: Server):
@@ -417,3 +431,19 @@ def test_nothing_needs_another_machine(tmp_path: Path) -> None:
     assert report["hosts"] == ["127.0.0.1"]
     assert report["failures"] == []
     assert set(report["statuses"].values()) == {200}
+
+
+# ---- the documentation
+
+
+def test_each_risk_of_the_documentation_has_a_test():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \|.*`(test_\w+)` \|$", page, re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, 23))
+    defined = {
+        name
+        for path in (root / "tests" / "web").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {test for _, test in rows} <= defined

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import shutil
@@ -22,8 +23,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from provml.journal import annotations as annotation_events
-from provml.journal import events, segments, wire
+from provml.journal import events, seals, segments, wire
 from provml.journal.annotations import AnnotationEvent, AnnotationHeader
+from provml.journal.reader import END_PREFIX, read_end
 from provml.journal.received import NotOwned, ReceivedFile, WrongOffset
 from provml.journal.run_files import RUN_ID
 from provml.journal.schema import event_schema
@@ -90,12 +92,25 @@ async def _receive(request: Request, folder: str) -> Response:
         check_space(service.home, service.limits, len(body))
         is_journal = not folder
         _check_lines(body, run, writer, is_first=offset == 0, is_journal=is_journal, is_strict=is_strict)
-        return append_at(file, offset, body, owner=owner, idle=idle, sync=is_last)
+        length = append_at(file, offset, body, owner=owner, idle=idle, sync=is_last)
+        if is_journal and (is_last or body.rstrip().rpartition(b"\n")[2].startswith(END_PREFIX)):
+            _seal(file.path, has_grown=bool(body))
+        return length
 
     length = await run_in_threadpool(append)
     if body:
         service.wake()
     return Response(status_code=201 if offset == 0 else 204, headers={wire.OFFSET: str(length)})
+
+
+def _seal(path: Path, *, has_grown: bool) -> None:
+    """Seal a journal that is complete, or again if it was complete before. Without a seal it is stored, too."""
+    with contextlib.suppress(OSError):
+        if path.name in seals.sealed_journals(path.parents[2], path.parent.name):
+            if has_grown:
+                seals.reseal(path, by="service", reason="its recorder sent more")
+        elif read_end(path) is not None:
+            seals.seal_arrived(path, by="service")
 
 
 def _describe(file: ReceivedFile) -> Response:

@@ -226,6 +226,7 @@ class Ingest(Generic[S]):
                 if run_id not in source.journals:
                     source.journals[run_id] = GrowingJournal(self.home, run_id, self.protocol)
                 changed = source.journals[run_id].update(run.events, run.last_time)
+                source.journals[run_id].seal(is_over=run.is_over)
             if not run.is_over:
                 source.waiting.add(run_id)
         except Exception as error:

@@ -153,6 +153,13 @@ def test_a_running_training_is_followed(browser: Browser, flowers: Server, flowe
         assert not visit.problems
 
 
+def test_the_address_of_a_run_that_mlflow_prints_leads_to_its_page(browser: Browser, flowers: Server):
+    with Visit(browser, flowers) as visit:
+        page = visit.open("/#/experiments/1/runs/monday")
+        page.wait_for_url("**/runs/monday")
+        assert "flowers" in page.locator("h1").inner_text()
+
+
 def test_everything_can_be_read_and_sent_without_scripts(browser: Browser, flowers: Server):
     with Visit(browser, flowers, java_script_enabled=False) as visit:
         page = visit.open("/runs/tuesday")
