@@ -144,16 +144,23 @@ class RunningSeal:
         self._size = 0
         self._mark_size = -1
 
+    def begin(self) -> None:
+        """Create an empty mark, by which a reader finds the journal if its process is killed."""
+        os.close(self._open_mark())
+
+    def _open_mark(self) -> int:
+        path = _mark_path(self._file.path)
+        path.parent.parent.mkdir(exist_ok=True)  # without parents: a home that was deleted stays so
+        path.parent.mkdir(exist_ok=True)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | NO_FOLLOW, 0o644)
+
     def update(self) -> None:
         """Digest what was written since the last call, and write the mark."""
         self._read()
         if self._size == self._mark_size:
             return
         text = json.dumps({"size": self._size, "sha256": self._digest.hexdigest(), "time": time.time()})
-        path = _mark_path(self._file.path)
-        path.parent.parent.mkdir(exist_ok=True)  # without parents: a home that was deleted stays so
-        path.parent.mkdir(exist_ok=True)
-        mark = os.open(path, os.O_WRONLY | os.O_CREAT | NO_FOLLOW, 0o644)
+        mark = self._open_mark()
         try:
             os.pwrite(mark, text.ljust(MARK_BYTES - 1).encode() + b"\n", 0)
         finally:
