@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import logging
 import os
 import time
 import uuid
@@ -211,6 +210,8 @@ def _rebuild(home: Path, reason: str) -> Manifest:
     rebuilt = Manifest(home).replaced((), runs)
     if str(home) not in _DAMAGE:
         message = "provml: %s of %s is damaged (%s). Nothing is lost: it is rebuilt from the segments."
+        import logging  # not at the top: recording does not need it
+
         logging.getLogger("provml").warning(message, f"{FOLDER}/{MANIFEST}", home, reason)
     _DAMAGE[str(home)] = reason
     with contextlib.suppress(OSError), _locked(home, wait=False):  # read-only, or a process is packing
