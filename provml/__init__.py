@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from provml.journal.redaction import not_secret
     from provml.recording.data import Data
     from provml.recording.run import Run, record
+    from provml.repeat import rerun
     from provml.store import Store, open_store
     from provml.validation import Report
 
@@ -44,6 +45,7 @@ __all__ = [
     "not_secret",
     "open_store",
     "record",
+    "rerun",
     "vocab",
 ]
 """`open` is left out: `from provml import *` must not replace the builtin."""
@@ -62,6 +64,7 @@ _LAZY = {
     "open": "provml.store",
     "open_store": "provml.store",
     "record": "provml.recording.run",
+    "rerun": "provml.repeat",
     "vocab": "",
 }
 """The module that holds each name; a name without one is a package of provml itself."""

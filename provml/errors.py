@@ -33,10 +33,11 @@ ProvmlError
 ├── FileFormatError     (ValueError)   an RDF or query file that cannot be read
 ├── ValidationFailed    (ValueError)   a graph that violates constraints
 ├── ReasonerFailed      (RuntimeError) HermiT returned no result
+├── CannotRepeat        (RuntimeError) a run that cannot be executed again
 └── MissingDependency   (ImportError)  an optional package that is not installed
 
-Each class has the exit code of a command (`exit_code`: 1 for a failed check, 2 for wrong usage or input) and the status
-code of a service (`http_status`). Each message ends with what to do next.
+Each class has the exit code of a command (`exit_code`: 1 for a failed check, 2 for wrong usage or input, 3 for
+a run that cannot be repeated) and the status code of a service (`http_status`). Each message ends with what to do next.
 """
 
 from __future__ import annotations
@@ -466,6 +467,18 @@ class ReasonerFailed(ProvmlError, RuntimeError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(f"HermiT returned no result: {reason}. Check less at once (one run), or run without it.")
+
+
+class CannotRepeat(ProvmlError, RuntimeError):
+    """A run that cannot be executed again: `run` is its id, `reason` says what is missing or different."""
+
+    exit_code = 3
+    http_status = 409
+
+    def __init__(self, run: str, reason: str, advice: str = "") -> None:
+        self.run = run
+        self.reason = reason
+        super().__init__(f"{run} cannot be repeated: {reason.rstrip('.')}. {advice}".rstrip())
 
 
 class MissingDependency(ProvmlError, ImportError):

@@ -34,8 +34,8 @@ SYSTEM = {  # other processes, signals, sockets, time limits
     "bundles", "child_runs", "large_home",
     "clients", "crash", "demo", "endpoint", "endpoint_sync", "freshness", "header_timeout", "journals", "live", "log",
     "maintenance", "mapping_process",
-    "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store", "replay",
-    "rocrate_export",
+    "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store",
+    "repetition", "replay", "rerun", "rocrate_export",
     "security", "segments", "serve", "server", "shared_folder", "shipping", "soak", "sparql", "status", "store",
     "terminal", "traps",
 }  # fmt: skip

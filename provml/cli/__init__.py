@@ -29,6 +29,7 @@ serve        serve
 ui           ui
 demo         demo
 run_script   run
+rerun        rerun
 
 run_table    the table of runs as text that fits the terminal, for `runs` and `compare`
 run_comparison  a comparison of runs as text, for `compare`
@@ -46,6 +47,7 @@ from provml.cli.group import CommandGroup
 
 MODULES = {
     "run_script": ("run",),
+    "rerun": ("rerun",),
     "runs": ("runs", "status", "show", "remove"),
     "compare": ("compare",),
     "annotate": ("tag", "note", "rename"),

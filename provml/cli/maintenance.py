@@ -32,9 +32,15 @@ if TYPE_CHECKING:
     help="Check the signatures of the ledger with a public key, or with a file of allowed signers of OpenSSH.",
 )
 @click.option("--sealed", is_flag=True, help="Count a journal without a seal as a problem.")
+@click.option(
+    "--reproducible",
+    "run",
+    metavar="RUN",
+    help="Check only what would stand in the way of repeating this run with `provml rerun`.",
+)
 @format_option
 @home_option
-def verify(signers: Path | None, sealed: bool, fmt: str, home: Path | None) -> None:
+def verify(signers: Path | None, sealed: bool, run: str | None, fmt: str, home: Path | None) -> None:
     """Check journals, seals, artifacts and the index.
 
     Each problem is printed as file:line: reason. The exit code is 1 if there is a problem. The index is compared with
@@ -48,6 +54,10 @@ def verify(signers: Path | None, sealed: bool, fmt: str, home: Path | None) -> N
     from provml.store.checkpoint import Problem
 
     folder = require_home(home)
+    if run is not None:
+        if signers is not None or sealed:
+            raise click.UsageError("--reproducible checks one run only. Use it without --signed-by and --sealed.")
+        sys.exit(_check_repeatable(run, folder, fmt))
     with Store(folder) as store:
         problems = store.verify()
         seals = store.check_seals()
@@ -68,6 +78,20 @@ def verify(signers: Path | None, sealed: bool, fmt: str, home: Path | None) -> N
         click.echo(f"Checked {plural(journals, 'journal')}: {_summary(problems)}", err=bool(problems))
     if problems:
         sys.exit(1)
+
+
+def _check_repeatable(run: str, folder: Path, fmt: str) -> int:
+    """Print what a rerun needs; return 1 if something stands in the way."""
+    from provml.answers import Answer
+    from provml.cli.rerun import print_checks
+    from provml.repeat import check_repeatable
+
+    checks = check_repeatable(run, home=folder)
+    if fmt == "table":
+        print_checks(checks)
+    else:
+        print_answer(Answer(["subject", "level", "text"], [(c.subject, c.level, c.text) for c in checks]), fmt)
+    return int(any(check.level in ("obstacle", "fatal") for check in checks))
 
 
 def _check_signatures(folder: Path, signers: Path, line_count: int, *, verbose: bool) -> list[Problem]:

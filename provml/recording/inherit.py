@@ -9,10 +9,11 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from provml.journal import process
-from provml.journal.run_files import RUN_ID
+from provml.journal.reader import read_header
+from provml.journal.run_files import RUN_ID, has_run, journals_of_run
 
 LAUNCH_VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID")
 """Variables that are the same in all ranks of a `torchrun`, and differ between launches that share an id."""
@@ -32,11 +33,57 @@ LAUNCHERS = {
     "jsm": ("LSF_JOBID", "JSM_NAMESPACE_ID"),
 }
 """Variables of other launchers that together identify one launch; all ranks have the same values."""
+RERUN_VARIABLE = "PROVML_RERUN"
+"""Set by `provml rerun` for the process that repeats a run, as JSON; see `RerunTarget`."""
 STORE_KEY = "provml/run"
 """The key under which the ranks of a process group of PyTorch agree on a text."""
 SPAWN_MODULE = "torch.multiprocessing.spawn"
 _LAUNCHED: Counter[str] = Counter()
 """How many runs of each experiment this process, a rank, has begun."""
+_RERUN: Counter[str] = Counter()
+"""How many runs of each experiment this process has begun since it repeats a run."""
+
+
+class RerunTarget(NamedTuple):
+    """A run that this process repeats: its id, its experiment, and its position among the process's runs of that name.
+
+    All runs of the process are recorded in `home`, whatever home the script chooses. If the script chooses the id of a
+    run that was recorded before, the new run has the id with `suffix`. `started` is the time of the rerun in seconds
+    since 1970.
+    """
+
+    run: str
+    name: str
+    position: int
+    home: str
+    suffix: str
+    started: float
+
+    @classmethod
+    def of_process(cls) -> RerunTarget | None:
+        """Return the run that this process repeats; None if it does not."""
+        text = os.environ.get(RERUN_VARIABLE)
+        if not text:
+            return None
+        import json
+
+        try:
+            return cls(**json.loads(text))
+        except (TypeError, ValueError):  # somebody else set the variable
+            return None
+
+    def new_id(self, run_id: str | None) -> str | None:
+        """Return the id in place of one that the script chose: another one if a run had it before."""
+        if not run_id or not has_run(Path(self.home), run_id):
+            return run_id
+        headers = map(read_header, journals_of_run(Path(self.home, "runs", run_id)))
+        is_new = min((header.time for header in headers if header is not None), default=0.0) >= self.started
+        return run_id if is_new else f"{run_id}-{self.suffix}"
+
+    def repeated_run(self, name: str) -> str:
+        """Return the id of the run that a run of this name repeats; empty if it is another run of the script."""
+        _RERUN[name] += 1
+        return self.run if name == self.name and _RERUN[name] == self.position else ""
 
 
 def rank() -> int | None:

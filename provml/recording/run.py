@@ -94,6 +94,9 @@ class Run(RunCore):
         _check_switches(
             strict=strict, capture_environment=capture_environment, capture_code=capture_code, validate=validate
         )
+        rerun = inherit.RerunTarget.of_process()
+        if rerun is not None:
+            home, shipping, run = rerun.home, None, rerun.new_id(run)
         destination, spool = parse_destination(home, shipping) if home or shipping else (None, None)
         inherited_id, inherited_home, is_exported = inherit.inherited_run(spool or home)
         if not home and isinstance(parent, Run):
@@ -128,6 +131,7 @@ class Run(RunCore):
         )
         header.by, header.study, header.task = to_text(by), to_text(study), to_text(task)
         header.run_name, header.parent_run = shorten_name(run_name), parent_id
+        header.rerun_of = rerun.repeated_run(self.name) if rerun is not None and not is_joined else ""
         self.name = header.run_name or self.name
         self._is_shared = bool(shared_id)
         self._destination = destination or (joined_destination(home / "runs" / self.id) if shared_id else None)
@@ -302,6 +306,7 @@ class Run(RunCore):
             self._record_later_software()
         finally:
             atexit.unregister(self._at_exit)
+            self._keep_long_error(error, "")
             is_failed_by_training = status_of_exit(error)[0] == "FINISHED" and not self._has_trained
             end = events.End(time.time(), *status_of_exit(self._failure if is_failed_by_training else error))
             self._status = end.status

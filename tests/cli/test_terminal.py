@@ -65,7 +65,7 @@ def test_shell_completion_offers_commands_and_runs(recorded_home: Path):
         environment = {**os.environ, **variables, "PROVML_HOME": str(recorded_home)}
         return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True).stdout
 
-    commands = ["rebuild", "remove", "rename", "replay", "report"]
+    commands = ["rebuild", "remove", "rename", "replay", "report", "rerun"]
     assert complete("provml re", 1).split() == [f"plain,{command}" for command in commands]
     assert complete("provml show flo", 2).split() == ["plain,flowers-1"]
     assert complete("provml log ", 2).split() == ["plain,flowers-1", "plain,broken-1", "plain,latest"]
