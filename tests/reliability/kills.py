@@ -126,6 +126,7 @@ def _write_line(file: int, text: str) -> None:
 def kill_recorders(home: Path, count: int, kinds: tuple[str, ...] = tuple(KINDS), seed: int = 0) -> Iterator[str]:
     """Kill recorders in turns of kinds and modes; yield what is wrong with each, mostly nothing."""
     chance = random.Random(seed)
+    homes.record(home.with_name("first"), "first")  # imports here, once, what each child would import
     for number in range(count):
         kind, mode, run = kinds[number % len(kinds)], MODES[number // len(kinds) % len(MODES)], f"r{number}"
         acknowledged = kill_recorder(home, run, kind, mode, chance)

@@ -125,13 +125,13 @@ class Check(NamedTuple):
 
 
 CHECKS = {
-    "kills of recorders": Check(run_recorder_kills, 1000, 24),
+    "kills of recorders": Check(run_recorder_kills, 1000, 16),
     "kills of indexers": Check(run_indexer_kills, 200, 4),
     "kills of the service": Check(run_service_kills, 200, 0),
     "faults while recording": Check(run_recording_faults, 100, 7),
     "faults while indexing": Check(run_reading_faults, 100, 2),
     "clock jumps": Check(run_clocks, 50, 2),
-    "damaged files": Check(run_mutations, 2000, 10),
+    "damaged files": Check(run_mutations, 2000, 8),
     "changed inputs": Check(run_fuzzing, 12_000, 24),
     "runs": Check(run_many_runs, 10_000, 30),
     "batches": Check(run_many_batches, 10_000_000, 20_000),
