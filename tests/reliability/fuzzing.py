@@ -162,7 +162,7 @@ def sweep(folder: Path, count: int, seed: int = 0) -> Iterator[tuple[str, str]]:
         "arguments": lambda chance: check_arguments(home, chance),
     }
     for kind, check in checks.items():
-        outcome = attempt(_repeat(check, count, seed), seconds=60 + 2 * count)
+        outcome = attempt(_repeat(check, count, seed), seconds=60 + 12 * count)  # a query may take ten
         yield kind, (outcome.error and f"{outcome.error} {outcome.detail}") or outcome.value
     outcome = attempt(lambda: _requests(home, count, seed), seconds=60 + 2 * count)
     yield "request", (outcome.error and f"{outcome.error} {outcome.detail}") or outcome.value
