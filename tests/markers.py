@@ -32,7 +32,7 @@ SYSTEM = {  # other processes, signals, sockets, time limits
     "lake_s3", "lake_spark",
     "annotation_processes", "artifact_processes", "ask", "autolog_run", "background_sync", "batch_buffer", "browser",
     "bundles", "child_runs", "large_home",
-    "clients", "crash", "demo", "endpoint", "endpoint_sync", "freshness", "header_timeout", "journals", "live", "log",
+    "clients", "crash", "demo", "endpoint", "endpoint_sync", "energy", "freshness", "header_timeout", "journals", "live", "log",
     "maintenance", "mapping_process",
     "openapi", "other_languages", "parse_file", "processes", "query_guard", "query_process", "remote_store",
     "repetition", "replay", "rerun", "rocrate_export",
