@@ -1,8 +1,9 @@
 # Shortcuts for contributors. PYTHON chooses the interpreter: make quick PYTHON=.venv/bin/python
 PYTHON ?= python3
 JOBS   ?= 2
+SCALE  ?= 1
 
-.PHONY: help install quick test lint docs bench
+.PHONY: help install quick test lint docs bench soak
 
 help:
 	@echo "make install  install provml and the development tools, without frameworks"
@@ -11,6 +12,7 @@ help:
 	@echo "make lint     ruff, mypy, import-linter"
 	@echo "make docs     regenerate the generated pages and build the site into build/docs"
 	@echo "make bench    all benchmarks; they print ratios and assert nothing"
+	@echo "make soak     kills, faults, damage and much of everything: hours; SCALE=0.1 takes a tenth"
 
 install:
 	$(PYTHON) -m pip install -e . --group dev
@@ -33,3 +35,6 @@ docs:
 
 bench:
 	for script in tests/bench/*.py; do echo "== $$script"; $(PYTHON) $$script || exit 1; done
+
+soak:
+	$(PYTHON) tests/reliability/soak.py --scale $(SCALE)

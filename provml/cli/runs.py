@@ -164,6 +164,7 @@ def _facts(state: RunStatus, fmt: str) -> dict[str, Any]:
         **({"seconds": seconds} if fmt != "table" else {"duration": format_duration(seconds)}),
         "events": state.events,
         **error_facts(state.errors, fmt),
+        **cut_facts(state.cut_texts, fmt),
         **_shipping_facts(state.tail.folder, fmt),
         **_refusal_facts(state.tail.folder, fmt),
         "validated": _validation_summary(state.tail.folder),
@@ -219,6 +220,11 @@ def error_facts(errors: ErrorSummary, fmt: str) -> dict[str, Any]:
     if fmt != "table":
         return {"capture_errors": errors.count, "lost_batches": errors.lost_batches}
     return {"errors": errors.count or "none", "lost batches": errors.lost_batches or None}
+
+
+def cut_facts(count: int, fmt: str) -> dict[str, Any]:
+    """Return the number of texts of which the graph has only the head."""
+    return {"cut_texts": count} if fmt != "table" else {"cut texts": f"{count}, whole as artifacts" if count else None}
 
 
 def error_part(errors: ErrorSummary, fmt: str) -> dict[str, Answer]:

@@ -1,7 +1,7 @@
 """Documents of yProv4ML: PROV-JSON with contexts as activities, and metrics as lists or in tables beside it.
 
-Version 3 writes each metric to a table (epoch, value, time in milliseconds), and parameters as attributes of the
-contexts; earlier versions wrote both into the document. The document is written when a run ends.
+Version 3 writes each metric to a table (epoch, value, time in milliseconds) as CSV, NetCDF or Zarr, and parameters as
+attributes of the contexts; earlier versions wrote both into the document. The document is written when a run ends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from provml.errors import FileFormatError
+from provml.errors import FileFormatError, MissingDependency
 from provml.exchange.base import ImportOptions, SkippedPart, SourceRun
 from provml.exchange.foreign_events import to_source_run
 from provml.exchange.foreign_run import (
@@ -24,6 +24,7 @@ from provml.exchange.foreign_run import (
     run_id,
 )
 from provml.exchange.losses import DATASETS, FILES, MODELS, OTHERS, PARAMETERS, POINTS
+from provml.exchange.metric_arrays import NETCDF, ZARR, is_array_file, read_metric
 from provml.exchange.source_files import check_depth, digest_of, is_inside, read_json, sha256_of, sniff, walk
 from provml.exchange.typed_text import TypedText, parse_text, to_number
 
@@ -33,6 +34,8 @@ RESERVED = (
     "global_rank", "local_rank", "node_rank", "user_namespace", "type", "label",
 )  # fmt: skip
 _CONTEXT = re.compile(r"(?:Context\.)?(\w+)$")
+_HEADING = re.compile(r"epoch(.+?)value\1")
+"""The heading of a table, which shows its separator."""
 LISTS = ("metric_epoch_list", "metric_value_list", "metric_timestamp_list")
 
 
@@ -99,7 +102,7 @@ class _Document:
         self.document = document
         self.path = path
         self.options = options
-        self.tables = {file.name: file for file in walk(path.parent) if file.suffix == ".csv"}
+        self.tables, self.table_files = _tables(path.parent)
 
     def to_run(self) -> ForeignRun:
         """Return the run."""
@@ -107,7 +110,7 @@ class _Document:
         root = next((item for item in activities.values() if any(_bare(n) == "experiment_name" for n in item)), {})
         fields = {_bare(name): value for name, value in root.items()}
         name = str(_value(fields.get("experiment_name", self.path.stem)).value)
-        files = [self.path, *self.tables.values()]
+        files = [self.path, *self.table_files]
         source = SourceInfo("yprov4ml", self.path, "yprov4ml", "", digest_of(files, self.path.parent))
         number = _value(fields.get("run_id", "")).value
         run = ForeignRun(run_id("yprov4ml", name, number, self.path.name, name=name), name, source, float("inf"))
@@ -173,7 +176,7 @@ class _Document:
 
     def _add_file(self, run: ForeignRun, key: str, entity: Fields, *, is_input: bool) -> None:
         path = str(_value(entity.get("path", "")).value or "")
-        table = self.tables.get(Path(path).name) if path.endswith(".csv") else None
+        table = self.tables.get(Path(path).name)
         if table is not None and "context" in entity:
             self._add_table(run, table, _bare(key), _context(str(_value(entity["context"]).value)))
             return
@@ -198,13 +201,42 @@ class _Document:
         run.files.append(file)
 
     def _add_table(self, run: ForeignRun, table: Path, name: str, context: str) -> None:
-        """Add a metric: a line with name, context and source, then a line for each value."""
+        """Add a metric: a heading, then a line for each value; or arrays."""
+        if is_array_file(table):
+            self._add_arrays(run, table, name, context)
+            return
         with table.open(encoding="utf-8", errors="replace") as file:
-            next(file, "")
+            heading = _HEADING.match(next(file, ""))
+            separator = heading[1] if heading else ","
             for line in file:
-                fields = [*line.strip().split(","), "", ""]
+                fields = [*line.strip().split(separator), "", ""]
                 if line.strip():
                     self._add_point(run, _metric(name, context), (fields[0], fields[1], fields[2]))
+
+    def _add_arrays(self, run: ForeignRun, table: Path, name: str, context: str) -> None:
+        try:
+            own_name, rows = read_metric(table)
+            for row in rows:
+                self._add_point(run, _metric(own_name or name, context), row)
+        except (FileFormatError, MissingDependency) as error:
+            run.losses.count(POINTS)
+            run.losses.leave_out(POINTS, name, error.reason if isinstance(error, FileFormatError) else str(error))
+        except Exception as error:  # a damaged chunk, after others were read
+            run.losses.count(POINTS)
+            run.losses.leave_out(POINTS, name, f"the rest of its values cannot be read ({type(error).__name__})")
+
+
+def _tables(folder: Path) -> tuple[dict[str, Path], list[Path]]:
+    """Return the files and folders of metrics by name, and all files in them."""
+    tables: dict[str, Path] = {}
+    files = []
+    for file in walk(folder):
+        inside = next((part for part in file.parents if part.suffix == ZARR and part != folder), None)
+        table = file if file.suffix in (".csv", NETCDF) else inside
+        if table is not None and is_inside(table, folder):
+            tables[table.name] = table
+            files.append(file)
+    return tables, files
 
 
 def _metric(name: str, context: str) -> str:

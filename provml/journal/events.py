@@ -27,6 +27,8 @@ Time = Annotated[float, msgspec.Meta(ge=MIN_TIME, le=MAX_TIME)]
 MAX_DEPTH = 100
 """Levels of lists and objects in a line. Python's own limit depends on the caller, and fewer levels reach it later,
 when the event is mapped or printed."""
+MAX_MEASURES = 10_000
+"""Different names of measures in a run: each is a node, and 100,000 of them took 2 GB of memory."""
 MAX_TEXT = 1 << 20
 """Characters of a text that `shorten` leaves: a parser of N-Triples accepts at most 16 MiB, escaped and in UTF-8."""
 TOO_DEEP = f"the values are nested in more than {MAX_DEPTH} levels"
@@ -187,7 +189,10 @@ class Data(Event):
 
 
 class Artifact(Event):
-    """The content of data was stored in the home, under a name."""
+    """The content of data was stored in the home, under a name.
+
+    `is_cut` means that it is a text of which other events have only the head.
+    """
 
     time: Time
     ref: str
@@ -197,6 +202,7 @@ class Artifact(Event):
     media_type: str = ""
     path: str = ""
     is_folder: bool = msgspec.field(default=False, name="folder")
+    is_cut: bool = msgspec.field(default=False, name="cut")
 
 
 class Used(Event):

@@ -79,6 +79,13 @@ _SHORT_OPTION = re.compile(
 )
 """Programs whose short option is a password."""
 
+HINTS = (
+    "pass", "pw", "secret", "token", "key", "auth", "cred", "sig", "sas", "cookie", "@", "jwt", "otp", "hmac", "pat",
+    "kennwort", "senha", "contrase", "login", "-u ", "--user", "-user", "mysql", "maria", "mongo", "ldap", "redis-cli",
+    "twine", "code=", "ticket=", "oracle", "sqlplus", "bearer",
+)  # fmt: skip
+"""Parts of what `_redact_line` looks for, one of which a line has to have."""
+
 T = TypeVar("T")
 
 
@@ -139,9 +146,17 @@ def redact_text(text: str) -> str:
     for secret in _environment_secrets():
         text = text.replace(secret, REDACTED)
     text = redact_shapes(text, REDACTED)
-    if any(mark in text for mark in ("=", ":", "@", "-", "%3", "<", " ")):
-        text = "".join(_redact_line(line) for line in text.splitlines(keepends=True))
-    return text
+    if os.environ.get("PROVML_SECRET_NAMES"):
+        return "".join(_redact_line(line) for line in text.splitlines(keepends=True))
+    if not _may_have_names(text):
+        return text
+    return "".join(_redact_line(line) if _may_have_names(line) else line for line in text.splitlines(keepends=True))
+
+
+def _may_have_names(text: str) -> bool:
+    """Return whether a text may have the name of a secret: quick, since most lines of a log have none."""
+    lower = text.lower()
+    return any(hint in lower for hint in HINTS)
 
 
 def redact_url(source: str) -> str:

@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from provml.paths import NO_FOLLOW
+
 try:
     import fcntl
 except ImportError:  # without fcntl, two processes must not end a run at the same time
@@ -38,7 +40,6 @@ FIRST = "0" * 64
 """Digest that the first line of a ledger has in place of that of a line before it."""
 SCRUBBED = "scrubbed-artifact"
 """Kind of the line about an artifact that was removed because it had a secret."""
-NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 class WrittenFile(Protocol):
@@ -73,7 +74,7 @@ class Ledger:
     def append(self, kind: str, **facts: Any) -> None:
         """Write a line to the disk: what happened (`sealed`, `removed`, `rewritten`, …), and the facts."""
         self.path.parent.mkdir(exist_ok=True)  # without parents: a home that was deleted stays so
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW, 0o644)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW, 0o666)
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -144,16 +145,23 @@ class RunningSeal:
         self._size = 0
         self._mark_size = -1
 
+    def begin(self) -> None:
+        """Create an empty mark, by which a reader finds the journal if its process is killed."""
+        os.close(self._open_mark())
+
+    def _open_mark(self) -> int:
+        path = _mark_path(self._file.path)
+        path.parent.parent.mkdir(exist_ok=True)  # without parents: a home that was deleted stays so
+        path.parent.mkdir(exist_ok=True)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | NO_FOLLOW, 0o644)
+
     def update(self) -> None:
         """Digest what was written since the last call, and write the mark."""
         self._read()
         if self._size == self._mark_size:
             return
         text = json.dumps({"size": self._size, "sha256": self._digest.hexdigest(), "time": time.time()})
-        path = _mark_path(self._file.path)
-        path.parent.parent.mkdir(exist_ok=True)  # without parents: a home that was deleted stays so
-        path.parent.mkdir(exist_ok=True)
-        mark = os.open(path, os.O_WRONLY | os.O_CREAT | NO_FOLLOW, 0o644)
+        mark = self._open_mark()
         try:
             os.pwrite(mark, text.ljust(MARK_BYTES - 1).encode() + b"\n", 0)
         finally:

@@ -199,7 +199,7 @@ SHAPES = re.compile(
     r"|eyJ[\w\-]{4,}\.[\w\-]{4,}(?:\.[\w\-+/=]*){1,3}|eyJ(?:hdXRo|hcGlf|rIjoi)[A-Za-z0-9+/=_\-]{8,}"
     r"|[rs]k_(?:live|test)_[A-Za-z0-9]{12,}|whsec_[A-Za-z0-9+/=]{16,}|SG\.[\w\-]{16,}\.[\w\-]{16,}"
     r"|SK[0-9a-f]{32}(?![0-9a-f])|key-[0-9a-f]{32}(?![0-9a-f])|[0-9a-f]{32}-us\d{1,2}(?!\w)"
-    r"|\d{8,10}:AA[\w\-]{30,}|[MNO][\w\-]{23,27}\.[\w\-]{6}\.[\w\-]{27,}"
+    r"|\d{8,10}:AA[\w\-]{30,}"
     r"|shp(?:at|ss|ca|pa)_[a-fA-F0-9]{20,}|dapi[0-9a-f]{32}(?:-\d)?|lin_api_[A-Za-z0-9]{20,}|ntn_[A-Za-z0-9]{20,}"
     r"|secret_[A-Za-z0-9]{40,}|dp\.(?:pt|st|ct|sa)\.[\w\-.]{20,}|hv[sbr]\.[\w\-]{20,}|[A-Za-z0-9]{14}\.atlasv1\.[\w\-]{20,}"
     r"|gl(?:sa|c)_[\w=+/]{20,}|NRAK-[A-Z0-9]{20,}|ph[cxs]_[A-Za-z0-9]{30,}|sntry[su]_[\w=+/\-]{20,}"
@@ -211,6 +211,18 @@ SHAPES = re.compile(
     r")", re.S,
 )  # fmt: skip
 """Keys of well-known services, private keys, and addresses that are secrets themselves."""
+_SHAPE_HINTS = _words(
+    """
+    PRIVATE PuTTY slack discord office zapier telegram earer EARER hf_ api_org_ ghp_ gho_ ghs_ ghu_ ghr_
+    github_pat_ glpat- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- gloas- glimt- xox xapp- AKIA ASIA ABIA
+    ACCA AIza ya29. GOCSPX- 1//0 sk- npm_ pypi- nvapi- dop_v1_ doo_v1_ dor_v1_ eyJ sk_ rk_ whsec_ SG. SK key-
+    -us :AA shp dapi lin_api_ ntn_ secret_ dp. hvs. hvb. hvr. atlasv1 glsa_ glc_ NRAK- phc_ phx_ phs_ sntry r8_
+    gsk_ xai- pplx- tgp_v1_ pcsk_ lsv2_ fw_ KGAT_ sbp_ wandb_v pscale_ AGE- Q~ ATATT ATCTT ATBB figd_ HRKU-
+    rubygems_ dckr_ CCIPAT_ bkua_ nfp_ FlyV1 sl.
+    """
+)
+"""Parts of what `SHAPES` looks for, one of which a text has to have: this search is five times as fast."""
+_DISCORD = re.compile(r"(?<![A-Za-z0-9_])[MNO][\w\-]{23,27}\.[\w\-]{6}\.[\w\-]{27,}")
 _BASIC = re.compile(r"(?i)(?<![\w\-])(basic\s+)([A-Za-z0-9+/]{6,2000}={0,2})(?![A-Za-z0-9+/=])")
 
 
@@ -218,7 +230,9 @@ def redact_shapes(text: str, replacement: str) -> str:
     """Return a text in which whatever has the shape of a secret is replaced."""
     if "asic" in text or "ASIC" in text:
         text = _BASIC.sub(lambda match: match[1] + (replacement if _is_login(match[2]) else match[2]), text)
-    return SHAPES.sub(replacement, text)
+    if any(hint in text for hint in _SHAPE_HINTS):
+        text = SHAPES.sub(replacement, text)
+    return _DISCORD.sub(replacement, text) if text.count(".") >= 2 else text
 
 
 def _is_login(encoded: str) -> bool:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import logging
 import os
 import time
 import uuid
@@ -25,6 +24,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import msgspec
+
+from provml.paths import NO_FOLLOW
 
 try:
     import fcntl
@@ -209,6 +210,8 @@ def _rebuild(home: Path, reason: str) -> Manifest:
     rebuilt = Manifest(home).replaced((), runs)
     if str(home) not in _DAMAGE:
         message = "provml: %s of %s is damaged (%s). Nothing is lost: it is rebuilt from the segments."
+        import logging  # not at the top: recording does not need it
+
         logging.getLogger("provml").warning(message, f"{FOLDER}/{MANIFEST}", home, reason)
     _DAMAGE[str(home)] = reason
     with contextlib.suppress(OSError), _locked(home, wait=False):  # read-only, or a process is packing
@@ -330,7 +333,7 @@ def names_of_run(home: Path, run: str) -> list[str]:
 def _locked(home: Path, *, wait: bool = True) -> Iterator[None]:
     """Be the only process that changes the segments of a home; without `wait`, raise OSError if another one is."""
     (home / FOLDER).mkdir(exist_ok=True)
-    file = os.open(home / FOLDER / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+    file = os.open(home / FOLDER / "lock", os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -11,6 +11,7 @@ from provml.journal.location import is_batch, parse_location, split_batch
 from provml.mapping import iris, templates
 from provml.mapping.context import MappingContext
 from provml.mapping.new_links import EpochValue
+from provml.mapping.plan import TooManyMeasures
 from provml.mapping.state import OpenBatch, RunningStats, SectionState
 from provml.model.values import IRI
 from provml.rdf.json_values import decode_value
@@ -28,7 +29,7 @@ def map_measured(context: MappingContext, event: events.Measured) -> None:
     section = context.section_state(location)
     execution = context.section_iri(section)
     index, stage = parse_location(location).epoch, context.step_iri(location)
-    for name, encoded in event.values.items():
+    for name, encoded in _within_limit(context, event.values).items():
         value = decode_value(encoded)
         iri, measure = context.part_iri(section, "measure", name), context.plan.measure(name)
         rank = _ranking_value(context, name, value)
@@ -39,6 +40,23 @@ def map_measured(context: MappingContext, event: events.Measured) -> None:
         )
         if index is not None:
             context.links.add_measure(stage, measure, EpochValue(index, str(iri), rank))
+
+
+def _within_limit(context: MappingContext, values: events.Values) -> events.Values:
+    """Return the measures of an event whose names the run may have; the others are a problem of its line."""
+    if context.state.measure_count + len(values) <= events.MAX_MEASURES:
+        return values
+    mapped: events.Values = {}
+    for name, value in values.items():
+        try:
+            context.measure(name)
+        except TooManyMeasures as error:
+            left_out = f", such as {name[:80]!r}"
+            if not context.problems or not context.problems[-1].startswith(str(error)):
+                context.problems.append(f"{error}{left_out}")
+        else:
+            mapped[name] = value
+    return mapped
 
 
 def _ranking_value(context: MappingContext, measure: str, value: Any) -> float | None:
@@ -64,7 +82,7 @@ def _map_batch_measures(context: MappingContext, location: str, values: events.V
         open_batch = context.state.open_batches[location] = OpenBatch(_batch_path(epoch, index))
     batch = f"{context.run}/{open_batch.path}"
     counts = open_batch.counts
-    for name, value in values.items():
+    for name, value in _within_limit(context, values).items():
         count = counts[name] = counts.get(name, 0) + 1
         attribute, segment = context.measure(name)
         iri = f"{batch}/measure/{segment}" if count == 1 else f"{batch}/measure/{segment}/{count}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from provml.journal.events import LEARNING_KINDS
+from provml.journal.events import LEARNING_KINDS, MAX_MEASURES
 from provml.mapping.direction import DIRECTIONS, Direction, direction_of
 from provml.mapping.iris import plan_iri, quote_segment
 from provml.mapping.state import State
@@ -58,6 +58,13 @@ STEPS: dict[str, type[DataTransformation]] = {
 }
 EPOCHS: dict[str, type[LearningStageSection]] = {"training": TrainingEpoch, "validation": ValidationEpoch}
 SECTIONS: dict[str, type[LearningStageSection]] = {"batch": Batch, "fold": Fold, "round": Round}
+
+
+class TooManyMeasures(ValueError):
+    """A run has more measures than the graph of a run may have."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the run has more than {MAX_MEASURES:,} different measures; further ones are left out")
 
 
 class Plan:
@@ -175,6 +182,10 @@ class Plan:
         direction = self.direction(name)
         declared = [direction] if direction is not None and direction_of(name) not in (None, direction) else []
         iri = plan_iri(self.name, "measure", name, *declared)
+        if iri not in self.state.emitted:
+            if self.state.measure_count >= MAX_MEASURES:
+                raise TooManyMeasures
+            self.state.measure_count += 1
         return self.emit_once(EvaluationMeasure, iri, label=name, tag="Model Evaluation", direction=direction)
 
     def direction(self, measure: str) -> Direction | None:

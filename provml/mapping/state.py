@@ -83,7 +83,7 @@ class State(msgspec.Struct):
 
     `person` is who executes the run, if known. `writer_suffix` ends the IRIs of nodes that start in a journal other
     than the run's first. `inherited` is set once the state of the parent's journal was taken over. `emitted` holds the
-    keys of nodes that are emitted only once.
+    keys of nodes that are emitted only once, `measure_count` the number of measures among them.
     """
 
     header: events.Header | None = None
@@ -93,6 +93,7 @@ class State(msgspec.Struct):
     writer_suffix: str = ""
     inherited: bool = False
     emitted: set[str] = set()
+    measure_count: int = 0
     sections: dict[str, SectionState] = {}
     artifacts: dict[str, ArtifactState] = {}
     open_batches: dict[str, OpenBatch] = {}

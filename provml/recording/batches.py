@@ -79,7 +79,7 @@ class Batch(EndsOnExit):
         buffer = self._buffer
         if buffer is not None and buffer.current is self and buffer.put(encoded):
             return True, errors
-        if encoded:
+        if encoded := self.run._limit_measures(encoded):
             self.run._emit(events.Measured(self._location, encoded))
         return False, errors
 

@@ -16,8 +16,8 @@ from provml.recording import hashing, inherit
 from provml.recording.artifacts import StoredContent, media_type_of, render_figure, store_content
 from provml.recording.data import Data, check_role
 from provml.recording.data_registry import DataRegistry
-from provml.recording.encoding import encode_parameters, to_text
-from provml.recording.exit_status import ExceptionSummary, summarize_exception
+from provml.recording.encoding import cut_text, encode_parameters, to_text
+from provml.recording.exit_status import MAX_MESSAGE_CHARS, ExceptionSummary, summarize_exception
 from provml.recording.safety import EndsOnExit, report_errors
 from provml.recording.settings import DATA_KINDS
 from provml.recording.writer import JournalWriter
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from provml.journal.batch_buffer import BatchBuffer, BufferOwner
     from provml.recording.energy import EnergyRecorder
 
+TEXT_TYPE = "text/plain"
 Using = Iterable[Data] | Data
 """Input data of a step."""
 
@@ -61,6 +62,8 @@ class RunCore(EndsOnExit):
         self._writer: JournalWriter | None = None
         self._data_registry = DataRegistry()
         self._open: dict[Open, int] = {}  # with the id of the process that opened it
+        self._cut_texts: set[str] = set()  # digests of texts of which only the head is recorded
+        self._measure_names: set[str] = set()
         self._adopted: set[str] = set()  # references to data of other runs
         self._produced_models: dict[tuple[str, str, str], Data] = {}
         """Models by the location that produced them, their digest, and their hyperparameters."""
@@ -341,7 +344,61 @@ class RunCore(EndsOnExit):
         encoded, errors = encode_parameters(values)
         for error in errors:
             self._report_error(error)
+        for name, value in encoded.items():
+            if isinstance(value, str) and len(value) > events.MAX_TEXT:
+                encoded[name] = self._keep_long_text(value, name)
         return encoded
+
+    # ---- limits
+
+    def _keep_long_text(self, text: str, name: str) -> str:
+        """Return a text or, if it is too long for the graph, its head; the whole text is then stored as an artifact."""
+        if len(text) <= events.MAX_TEXT:
+            return text
+        return cut_text(text, self._store_cut_text(text, name))
+
+    def _store_cut_text(self, text: str, name: str) -> str:
+        """Store a text of which only the head is recorded; return the name of the artifact, empty if that failed."""
+        data = text.encode("utf-8", "backslashreplace")
+        content = self._store_content(data)
+        if content is None:
+            return ""
+        file_name = f"{name[:100]}.txt"
+        ref = f"sha256:{content.sha256}"
+        if content.sha256 not in self._cut_texts:
+            self._cut_texts.add(content.sha256)
+            self._emit(events.Data(ref, "file", file_name, "", content.sha256, content.size, TEXT_TYPE))
+            event = events.Artifact(self._time(), ref, file_name, content.sha256, content.size, TEXT_TYPE)
+            event.is_cut = True
+            self._emit(event)
+            self._emit(events.Produced("", ref))
+        return file_name
+
+    def _keep_long_error(self, error: BaseException | None, location: str) -> None:
+        """Store the message of an exception if the event of its section has only the head of it."""
+        if error is None or isinstance(error, ExceptionSummary) or self.disabled:
+            return
+        with report_errors(self):
+            message = str(error)
+            if len(message) > MAX_MESSAGE_CHARS:
+                slug = location.replace("/", "-") or "run"
+                self._store_cut_text(redact_text(message), f"{slug}-{type(error).__name__}")
+
+    def _limit_measures(self, encoded: events.Values) -> events.Values:
+        """Return the measures whose names the run may have; a further name is a capture error."""
+        names = self._measure_names
+        if names.issuperset(encoded):
+            return encoded
+        new = [name for name in encoded if name not in names]
+        free = max(events.MAX_MEASURES - len(names), 0)
+        names.update(new[:free])
+        if len(new) <= free:
+            return encoded
+        advice = "Record values of many names as one artifact: run.text(json.dumps(values), 'values.json')."
+        problem = f"A run has at most {events.MAX_MEASURES:,} different measures; {new[free][:80]!r} is left out."
+        self._report_error(ValueError(f"{problem} {advice}"))
+        left_out = set(new[free:])
+        return {name: value for name, value in encoded.items() if name not in left_out}
 
 
 def _with_extension(name: str, default: str) -> str:

@@ -42,6 +42,8 @@ class DiskSync:
 
     def start(self) -> None:
         """Start the thread. If the system has no more threads, the kernel decides when to write to the disk."""
+        with contextlib.suppress(OSError):
+            self._seal.begin()
         thread = threading.Thread(target=self._run, name="provml-sync", daemon=True)
         try:
             thread.start()
@@ -58,7 +60,6 @@ class DiskSync:
 
     def _run(self) -> None:
         last_heartbeat = time.monotonic()
-        self._update_seal()  # at once: a reader finds the journals of killed processes by their marks
         while not self._ended.wait(self._limits.sync_seconds):
             try:
                 if self._file.is_deleted():

@@ -18,6 +18,9 @@ from provml.model.values import PLAIN, plain
 MAX_LENGTH = 1000
 """Of a longer array only the shape is recorded; the text of an object is cut at this length."""
 
+HEAD_CHARS = 10_000
+"""Characters of a long text that an event has; the whole is an artifact."""
+
 
 def encode_measures(values: Mapping[str, Any]) -> tuple[events.Values, list[Exception]]:
     """Encode measures, leaving out None; return them and the errors of those that are none or have no encoding."""
@@ -113,6 +116,12 @@ def _text_of(value: Any) -> str:
         return name if module == "builtins" else f"{module}.{name}"
     text = redact_text(re.sub(r" at 0x[0-9A-Fa-f]+", "", str(value)))
     return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]}…"
+
+
+def cut_text(text: str, artifact: str = "") -> str:
+    """Return the head of a long text, and where the whole is."""
+    where = f"all {len(text):,} characters are the artifact {artifact}" if artifact else f"of {len(text):,} characters"
+    return f"{text[:HEAD_CHARS]}… [cut: {where}]"
 
 
 def to_text(value: Any) -> str:

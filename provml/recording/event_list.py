@@ -72,6 +72,13 @@ class EventListRun(RunCore):
             self._files[key] = super()._register_data(kind, source, **{"store": self._store, **options})
         return self._files[key]
 
+    def _keep_long_text(self, text: str, name: str) -> str:
+        """Return the text: there is no home for its artifact, and the index has its head."""
+        return text
+
+    def _keep_long_error(self, error: BaseException | None, location: str) -> None:
+        """Do nothing, for the same reason."""
+
     def _digest(self, source: Any, *, must_exist: bool) -> tuple[str, int]:
         """Return no digest: the content is on another machine."""
         return "", -1

@@ -324,6 +324,7 @@ class Run(RunCore):
             self._record_later_software()
         finally:
             atexit.unregister(self._at_exit)
+            self._keep_long_error(error, "")
             is_failed_by_training = status_of_exit(error)[0] == "FINISHED" and not self._has_trained
             end = events.End(time.time(), *status_of_exit(self._failure if is_failed_by_training else error))
             self._status = end.status

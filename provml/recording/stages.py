@@ -102,6 +102,7 @@ class Step(EndsOnExit):
         self._closed = True
         self.run._unregister(self)
         run = self.run
+        run._keep_long_error(error, self._location)
         elapsed = max(run._ticks() - ago - self._began, 0.0)
         if run._energy is not None:
             with report_errors(run):
@@ -151,6 +152,8 @@ class Step(EndsOnExit):
     ) -> None:
         """Record name, directory, resource and output of the execution. Only the first output and errors count."""
         texts = [redact_text(to_text(text)) for text in (name, resource, output, errors)]
+        for index, label in ((2, "output"), (3, "errors")):
+            texts[index] = self.run._keep_long_text(texts[index], f"{self._location}-{label}")
         self.run._emit(ExecutionDetails(self._location, texts[0], to_text(directory), *texts[1:]))
 
     def produced(
@@ -565,7 +568,7 @@ def _record_measures(run: RunCore, location: str, values: dict[str, Any]) -> Non
     if run.disabled:
         return
     encoded, errors = encode_measures(values)
-    if encoded:
+    if encoded := run._limit_measures(encoded):
         run._emit(Measured(location, encoded))
     for error in errors:
         run._report_error(error)

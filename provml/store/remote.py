@@ -136,6 +136,12 @@ class RemoteBackend:
             self._connection.close()
 
 
+NEEDED_TOKENS = {
+    "TokenRequired": "the service needs a token, and this one is missing or wrong",
+    "WriteTokenRequired": "this needs the write token of the service; the request has the read token",
+}
+
+
 def refusal(url: str, response: Response) -> ProvmlError:
     """Return the error that a problem document stands for."""
     try:
@@ -148,6 +154,8 @@ def refusal(url: str, response: Response) -> ProvmlError:
         return QueryTimeout(float(limit[1]) if limit else 0.0)
     if code == "QueryError" and detail:
         return ReportedError(detail, problem.get("line"), problem.get("column"))
+    if code in NEEDED_TOKENS:  # what to do in a browser, which the service says, is of no help here
+        return ServiceError(url, NEEDED_TOKENS[code], status=response.status)
     return ServiceError(url, detail or response.reason(), " " if detail else "", status=response.status)
 
 

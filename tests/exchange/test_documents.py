@@ -8,7 +8,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import h5py
+import netCDF4
 import pytest
+import zarr
 from prov.model import ProvDocument
 
 import provml
@@ -164,3 +167,75 @@ def test_a_document_of_yprov4ml_with_tables_beside_it(tmp_path: Path):
     assert [index for index, _ in run.points["training/loss_TRAINING"]] == [1, 2, 3]
     assert run.points["validation/loss_VALIDATION"][2] == (3, 1 / 3)
     assert (run.kind, run.status, run.header.by) == ("epoch", "FINISHED", "ana")
+
+
+STAMPS = [1767323045000 + number for number in range(5)]
+VALUES = [0.1, 0.25, float("nan"), float("inf"), 1e-7]
+
+
+def write_netcdf(path: Path, rows: int = 5) -> None:
+    """Write a metric as yProv4ML does, with the library that it uses."""
+    with netCDF4.Dataset(path, mode="w", format="NETCDF4") as file:
+        file._name, file._context, file._source = "loss", "Context.TRAINING", "std"
+        file.createDimension("time", None)
+        columns = {"epochs": ("i4", range(5)), "values": ("f4", VALUES), "timestamps": ("i8", STAMPS)}
+        for name, (kind, values) in columns.items():
+            file.createVariable(name, kind, ("time",), "zlib")
+            file.variables[name][0:rows] = list(values)[:rows]
+
+
+def write_zarr(path: Path) -> None:
+    """Write a metric as yProv4ML does, in two portions."""
+    group = zarr.open(str(path), mode="w")
+    group.attrs["name"] = "loss"
+    columns = {"epochs": ("i4", list(range(5))), "values": ("f4", VALUES), "timestamps": ("i8", STAMPS)}
+    for name, (kind, values) in columns.items():
+        codec = zarr.codecs.BloscCodec(cname="zstd")
+        group.create_array(name, shape=(0,), chunks=(1000,), dtype=kind, compressors=codec)
+        group[name].append(values[:2])
+        group[name].append(values[2:])
+    group.store.close()
+
+
+def write_yprov_document(folder: Path, table: str) -> Path:
+    content = {
+        "prefix": {"yprov4ml": "yprov4ml"},
+        "activity": {"context:digits": {"yprov4ml:experiment_name": "digits", "yprov4ml:run_id": 1}},
+        "entity": {"yprov4ml:loss": {"yprov4ml:path": f"metrics/{table}", "yprov4ml:context": "Context.TRAINING"}},
+    }
+    path = folder / "prov_digits.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize(("suffix", "write"), [(".nc", write_netcdf), (".zarr", write_zarr)])
+def test_metrics_of_yprov4ml_in_arrays_are_read_value_by_value(tmp_path: Path, suffix: str, write: Any):
+    (tmp_path / "metrics").mkdir()
+    name = f"loss_Context.TRAINING_std_GR0{suffix}"
+    write(tmp_path / "metrics" / name)
+    document = write_yprov_document(tmp_path, name)
+    report = read(document, tmp_path / "home")
+    check_report(report)
+    run = load_run(tmp_path / "home", report.runs[0].id)
+    assert list(map(str, run.points["training/loss"])) == list(map(str, enumerate(VALUES, 1)))
+    assert "1 run already here" in str(read(document, tmp_path / "home"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "bomb"])
+def test_a_damaged_array_leaves_its_metric_out_and_says_so(tmp_path: Path, damage: str):
+    (tmp_path / "metrics").mkdir()
+    path = tmp_path / "metrics" / "loss_GR0.nc"
+    if damage == "text":
+        path.write_text("epoch,value")
+    elif damage == "bomb":
+        with h5py.File(path, "w") as file:
+            for name in ("epochs", "values", "timestamps"):
+                file.create_dataset(name, shape=(1 << 50,), chunks=(1 << 20,), dtype="i4")
+    else:
+        write_netcdf(path)
+        path.write_bytes(path.read_bytes()[:2000])
+    report = read(write_yprov_document(tmp_path, path.name), tmp_path / "home")
+    check_report(report)
+    assert "loss" in str(report)
+    run = load_run(tmp_path / "home", report.runs[0].id)
+    assert not run.points

@@ -37,6 +37,7 @@ SHAPES = {
     "Slack app token": "xapp-" + "1-A01-" + ALNUM[:40],
     "Slack webhook": "https://hooks.slack.com/services/" + "T0001/B0001/" + ALNUM[:24],
     "Discord webhook": "https://discord.com/api/webhooks/" + "123456/" + ALNUM,
+    "Discord bot": "M" + ALNUM[:23] + "." + ALNUM[:6] + "." + ALNUM[:30],
     "Telegram bot": "123456789:AA" + ALNUM[:33],
     "Hugging Face": "hf_" + ALNUM[:34],
     "OpenAI": "sk-" + ALNUM[:48],

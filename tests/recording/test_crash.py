@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -69,28 +68,6 @@ ACKNOWLEDGED = """
                 if pace:
                     time.sleep(pace)
 """
-
-
-@pytest.mark.parametrize("pace", ["0.001", "0"], ids=["paced", "burst"])
-@pytest.mark.parametrize("mode", [*MODES, "append"])
-def test_kill_9_loses_no_event_whose_call_returned(mode: str, pace: str):
-    chance = random.Random(f"{mode} {pace}")
-    for number in range(20):
-        trained = start(ACKNOWLEDGED, pace, f"r{number}", PROVML_JOURNAL=mode)
-        assert trained.stdout is not None
-        assert trained.stdout.readline() == "ready\n"
-        acknowledged = [trained.stdout.readline() for _ in range(chance.randrange(1, 40))]
-        time.sleep(chance.random() * 0.02)
-        trained.send_signal(signal.SIGKILL)
-        acknowledged += trained.stdout.read().splitlines(keepends=True)
-        trained.communicate()
-        whole = [f"training/{line.strip()}" for line in acknowledged if line.endswith("\n")]
-        (events,) = journals(f"r{number}").values()
-        measured = [event.location for event in events if isinstance(event, Measured)]
-        assert measured[: len(whole)] == whole
-        assert len(measured) <= len(whole) + 1  # killed between the call's return and our hearing of it
-        assert [event.location for event in events if isinstance(event, BatchEnd)][: len(whole) - 1] == whole[:-1]
-        assert not any(isinstance(event, End) for event in events)
 
 
 def test_is_alive_tells_killed_from_running_processes():

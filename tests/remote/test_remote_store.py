@@ -312,3 +312,15 @@ def test_ship_and_status_on_the_command_line(service: ServiceProcess, tmp_path: 
     assert invoke(service.url, "note", "r", "a note").exit_code == 0
     assert invoke(service.url, "note", "r", "--remove", "1").exit_code == 0
     assert "is now named best" in invoke(service.url, "rename", "r", "best").stdout
+
+
+def test_without_its_token_a_service_asks_for_it_by_the_name_of_the_setting(
+    service: ServiceProcess, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("PROVML_TOKEN", raising=False)
+    with (
+        pytest.raises(ServiceError, match=r"needs a token.*PROVML_TOKEN or token=") as caught,
+        provml.open(service.url) as store,
+    ):
+        store.runs()
+    assert caught.value.status == 401

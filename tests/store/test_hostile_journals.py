@@ -44,13 +44,14 @@ def train(home: Path, run_id: str, call: Callable[[Run], object], **settings: An
 
 
 def record_output(run: Run) -> None:
+    """As another program records it: provml stores a long text as an artifact."""
     with run.step("convert") as step:
-        step.execution(output=HUGE)
+        run._emit(events.ExecutionDetails(step._location, output=HUGE))
 
 
 def record_hyperparameter(run: Run) -> None:
-    with run.training(prompt=HUGE):
-        pass
+    with run.training() as training:
+        run._emit(events.Parameter(training._location, {"prompt": HUGE}))
 
 
 def record_name(run: Run) -> None:

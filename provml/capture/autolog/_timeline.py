@@ -104,12 +104,17 @@ class Timeline:
         self._phases: list[Phase] = []
         """Phases after the last row."""
         self._section: object = None
+        self._source: Pass | None = None
+        """The pass that is the open epoch, if passes are the epochs."""
         self._validations = 0
 
     def add_row(self, row: Row) -> None:
         """Add a step that has ended."""
         if self.rule is not None:
-            self._hand_on(row)
+            if row.source is not None and row.source is self._source and not self._phases:
+                self._on_row(row)
+            else:
+                self._hand_on(row)
             return
         self.waiting.append(row)
         self.decide(row)
@@ -175,6 +180,7 @@ class Timeline:
         section = self._section_of(row)
         if section != self._section:
             self._section = section
+            self._source = row.source if self.rule == LOADER else None
             self._on_epoch(row, self.rule or STEPS)
         self._on_row(row)
 

@@ -160,18 +160,18 @@ def _wrap_loaders(torch: Any, observer: Observer, patches: Patches) -> None:
     patches.wrap(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", make_next)
 
 
-def _compiler_check(torch: Any) -> Callable[[], bool]:
-    """Return a function that tells whether code is being compiled or runs between compiled graphs.
+def _compiler_check(torch: Any) -> Callable[[], object]:
+    """Return a function whose result is not None while code is compiled or runs between compiled graphs.
 
     Only then does a wrapper have to be hidden from the compiler, which takes as long as the wrapper itself.
     """
     callback = getattr(getattr(torch._C._dynamo, "eval_frame", None), "get_eval_frame_callback", None)
-    return (lambda: callback() is not None) if callback is not None else (lambda: True)
+    return callback if callback is not None else lambda: True
 
 
 def _wrap_gradients(torch: Any, observer: Observer, patches: Patches) -> None:
     """Wrap the backward pass and the scaling of losses."""
-    is_compiler_active = _compiler_check(torch)
+    compiler = _compiler_check(torch)
 
     def make_backward(original: Callable[..., Any]) -> Callable[..., Any]:
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
@@ -183,14 +183,17 @@ def _wrap_gradients(torch: Any, observer: Observer, patches: Patches) -> None:
                 observer.session.report(error)
             result = original(tensors, *args, **kwargs)
             if states is not None:
-                observer.session.guard(observer.after_backward, states)
+                try:
+                    observer.after_backward(states)
+                except Exception as error:
+                    observer.session.report(error)
             return result
 
         wrapper = wraps(original)(backward)
         disabled: list[Callable[..., Any]] = []
 
         def chosen(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            if not is_compiler_active():
+            if compiler() is None:
                 return wrapper(tensors, *args, **kwargs)
             if not disabled:
                 disabled.append(torch.compiler.disable(wrapper))

@@ -28,6 +28,8 @@ FRAMEWORKS = ("keras", "lightning", "pytorch_lightning", "transformers.trainer",
 IN_EVALUATION_MODE, WITHOUT_GRADIENTS = "network in evaluation mode", "losses without gradients"
 OVER_LOADER = "pass over a loader without gradients"
 """The rules by which a validation is recognized."""
+ONLY_OPTIMIZER: list[tuple[Mirror, list[Any]]] = []
+"""Stands for the state of the gradients of the only optimizer, which is not needed."""
 MAX_CALLED = 256
 MAX_FIRST_ROWS = 8
 """Steps after which another optimizer begins a training of its own, if no loader joins the two."""
@@ -221,13 +223,17 @@ class Observer:
             self._pending_losses = [self._copy(tensor) for tensor in _as_list(tensors) if _is_scalar(tensor)]
         mirrors = self.mirrors
         if len(mirrors) == 1:  # no other optimizer could be meant
-            return [(mirror, []) for mirror in mirrors.values()]
+            return ONLY_OPTIMIZER
         return [(mirror, mirror.state()) for mirror in mirrors.values()]
 
     def after_backward(self, states: list[tuple[Mirror, list[Any]]]) -> None:
         """Assign the loss to the optimizers that the backward pass reached."""
         losses, self._pending_losses = self._pending_losses, []
         if not losses:
+            return
+        if states is ONLY_OPTIMIZER and len(self.mirrors) == 1:
+            for mirror in self.mirrors.values():
+                mirror.add(losses)
             return
         reached = [mirror for mirror, state in states if not state or mirror.is_stepping or mirror.state() != state]
         for mirror in reached:
@@ -335,7 +341,8 @@ class Observer:
             self._end_phase(now())
         row, source, capture = self._row, self._training_pass, self._capture
         batch = source.batches if source is not None else 0
-        self._note_call()
+        if source is None or source is not self._noted_pass or capture is None or capture.timeline.rule != LOADER:
+            self._note_call()
         is_same = row is not None and number not in row.steps and row.source is source and row.batch == batch
         if row is None or not is_same or (source is None and row.call != self._calls.number):
             self._end_row()

@@ -348,6 +348,10 @@ function watchFilter() {
   });
 }
 
+// ---- the address of a run that MLflow's client prints
+const printed = location.hash.match(/^#\/experiments\/[^/]+\/runs\/([\w-]+)/);
+if (printed && location.pathname === "/") location.replace(`/runs/${printed[1]}`);
+
 watchSelection();
 watchFilter();
 drawCharts();
