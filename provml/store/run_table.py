@@ -25,7 +25,7 @@ from provml.store.leakage import leaking_trainings, restrict
 from provml.store.run_filter import compile_filter, suggest_columns
 from provml.store.run_info import RunInfo
 
-RANK_SUFFIX = re.compile("(?:@|%40)[0-9]+$")
+RANK_SUFFIX = re.compile(r"(@|%40)[0-9]+(\.[0-9]+)?$")
 """The end of the name of a stage that another rank than the first recorded."""
 PREFIXES = {"evaluation": "test_", "validation": "val_", "training": "train_"}
 """The prefix of measures by the kind of stage. A name without a prefix means the first of these columns that exists."""
@@ -406,16 +406,25 @@ def _in_order(rows: Iterable[Mapping[str, Any]], key: Callable[[str], Any] = str
 def _by_first_rank(trainings: Iterable[str], settings: Mapping[str, Row]) -> dict[str, list[str]]:
     """Return trainings with their copies in other ranks of a distributed training: `training` with `training@1`.
 
+    If a launcher began the run, all ranks have a number: `training@0` with `training@1`.
     A rank with hyperparameters of its own is no copy: such ranks are a sweep.
     """
     names = list(trainings)
     nodes = set(names)
     copies: dict[str, list[str]] = {}
     for name in names:
-        first = RANK_SUFFIX.sub("", name)
-        is_copy = first in nodes and settings.get(first) == settings.get(name)
-        copies.setdefault(first if is_copy else name, []).append(name)
+        firsts = [first for first in _first_ranks(name) if first in nodes and settings.get(first) == settings.get(name)]
+        copies.setdefault(firsts[0] if firsts else name, []).append(name)
     return copies
+
+
+def _first_ranks(training: str) -> list[str]:
+    """Return the names that the first rank of a training may have: that of a parent process, or of rank 0."""
+    match = RANK_SUFFIX.search(training)
+    if match is None:
+        return []
+    base, sign, launch = training[: match.start()], match[1], match[2]
+    return [*([f"{base}{sign}0{launch}"] if launch else []), base, f"{base}{sign}0"]
 
 
 def _measure_order(name: str) -> tuple[int, str]:
