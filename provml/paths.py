@@ -10,12 +10,28 @@ from pathlib import Path
 from typing import IO
 
 PACKAGE = Path(__file__).resolve().parent
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+"""Flag for each file of a home that is opened to be written: a symbolic link in its place leads elsewhere."""
 DEFAULT_NAME = ".provml"
 """Name of a home, in the working directory, unless another one is chosen."""
 SPARQL_SCHEMES = ("sparql+http://", "sparql+https://")
 """How the URL of a SPARQL endpoint begins."""
 MISSING_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP, errno.EINVAL)
 """Error numbers of `stat` for a path that does not exist."""
+
+
+def open_no_follow(path: str, flags: int) -> int:
+    """Open a file of a home to write it, unless it is a symbolic link; an `opener` of `open`."""
+    return os.open(path, flags | NO_FOLLOW, 0o666)
+
+
+def is_utf8(path: Path) -> bool:
+    """Return whether a path is text: the engine opens no other."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def folder(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""`make quick` works where no machine-learning framework is installed."""
+"""`make quick` works where no machine-learning framework is installed, and groups of tests stay in one worker."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 COLLECT_WITHOUT_FRAMEWORKS = """
@@ -34,3 +36,10 @@ def test_quick_tests_can_be_collected_without_any_framework() -> None:
     )  # fmt: skip
 
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+
+
+@pytest.mark.xdist_group("example")
+def test_a_group_of_tests_is_known_to_xdist(request: pytest.FixtureRequest) -> None:
+    """Otherwise each worker builds the site, and starts the browser and the services, of its own."""
+    if getattr(request.config.option, "loadgroup", False):
+        assert request.node.nodeid.endswith("@example")

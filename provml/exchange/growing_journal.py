@@ -21,6 +21,7 @@ from provml.journal.reader import read_lines
 from provml.journal.redaction import redact_foreign_event
 from provml.journal.run_files import journals_of_run
 from provml.journal.seals import Ledger, reseal, seal_arrived, sealed_journals
+from provml.paths import NO_FOLLOW
 
 REASON = "a later state was received"
 Line = tuple[bytes, int]
@@ -103,7 +104,7 @@ class GrowingJournal:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._path = self.folder / f"{self.writer}.jsonl"
         data = b"".join(line for line, _ in missing)
-        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW, 0o644)
         try:
             self._positions = None  # unknown if the disk is full in the middle of a line
             written = 0

@@ -25,6 +25,7 @@ from provml.journal import process, segments
 from provml.journal.events import Event, Time, encode
 from provml.journal.reader import read_lines
 from provml.journal.redaction import redact_text
+from provml.paths import NO_FOLLOW
 
 FOLDER = "annotations"
 """Folder of the annotations in the folder of a run."""
@@ -164,7 +165,7 @@ def _writer_id() -> str:
 
 def _append(path: Path, data: bytes, *, sync: bool) -> None:
     """Append to a file that only this process writes; cut what a failed write has left."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW, 0o644)
     try:
         size = os.fstat(file).st_size
         try:

@@ -25,6 +25,7 @@ from provml.journal import events
 from provml.journal.events import Batches, Measured, Value
 from provml.journal.file import MappedJournalFile
 from provml.journal.values import COUNTERS, jsonable
+from provml.paths import NO_FOLLOW
 
 HEADER = 256
 """Size of the header in doubles: generation (0 while the page is rewritten), number of rows flushed before the first
@@ -118,7 +119,7 @@ class BatchBuffer:
         self._width = VALUES
         self._set_mask = 0
         self._flushed_rows = self._generation = self._thread = 0
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | NO_FOLLOW, 0o644)
         try:
             os.posix_fallocate(file, 0, SIZE * DOUBLE)
             self._map: mmap.mmap | bytearray = mmap.mmap(file, SIZE * DOUBLE)

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from provml.journal.reader import read_lines
+from provml.paths import NO_FOLLOW
 
 try:
     import fcntl
@@ -66,7 +67,7 @@ class ReceivedFile:
         is full. `idle` is the time since the last sign of life of the writer, which the modification time shows.
         """
         self._claim(owner)
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o644)
         try:
             with _locked(file):
                 size = os.fstat(file).st_size

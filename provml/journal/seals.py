@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from provml.paths import NO_FOLLOW
+
 try:
     import fcntl
 except ImportError:  # without fcntl, two processes must not end a run at the same time
@@ -38,7 +40,6 @@ FIRST = "0" * 64
 """Digest that the first line of a ledger has in place of that of a line before it."""
 SCRUBBED = "scrubbed-artifact"
 """Kind of the line about an artifact that was removed because it had a secret."""
-NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 class WrittenFile(Protocol):
@@ -73,7 +74,7 @@ class Ledger:
     def append(self, kind: str, **facts: Any) -> None:
         """Write a line to the disk: what happened (`sealed`, `removed`, `rewritten`, …), and the facts."""
         self.path.parent.mkdir(exist_ok=True)  # without parents: a home that was deleted stays so
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW, 0o644)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW, 0o666)
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX)

@@ -25,6 +25,8 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
+from provml.paths import NO_FOLLOW
+
 try:
     import fcntl
 except ImportError:  # without fcntl, two processes must not pack a home at the same time
@@ -331,7 +333,7 @@ def names_of_run(home: Path, run: str) -> list[str]:
 def _locked(home: Path, *, wait: bool = True) -> Iterator[None]:
     """Be the only process that changes the segments of a home; without `wait`, raise OSError if another one is."""
     (home / FOLDER).mkdir(exist_ok=True)
-    file = os.open(home / FOLDER / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+    file = os.open(home / FOLDER / "lock", os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from provml.errors import ServiceError
 from provml.journal.run_files import scan_runs
 from provml.journal.shipping import ShippingState, read_state, unsent_bytes, write_state
+from provml.paths import NO_FOLLOW
 from provml.remote.connection import Address, Connection
 from provml.remote.shipment import AT_ONCE, REFUSES_ALL, Batching, RunShipment
 
@@ -231,7 +232,7 @@ class Shipper:
             return True
         name = hashlib.sha256(self.destination.address.url.encode()).hexdigest()[:16]
         self.home.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.home / f"shipping-{name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        file = os.open(self.home / f"shipping-{name}.lock", os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o644)
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -175,7 +175,9 @@ def read_checked(path: Path) -> bytes | None:
 def write(path: Path, data: bytes) -> None:
     """Write data to a file atomically, after its digest."""
     temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_bytes(_digest(data) + data)
+    temporary.unlink(missing_ok=True)
+    with temporary.open("xb") as file:  # never through a link that somebody put there
+        file.write(_digest(data) + data)
     temporary.replace(path)
 
 

@@ -116,7 +116,7 @@ class Index:
     @classmethod
     def open(cls, home: Path, limits: IndexLimits = DEFAULT_LIMITS) -> Index:
         """Open the index of a home for writing; if another process holds it, open a copy."""
-        if fork.has_no_threads():
+        if _is_in_memory(home):
             return cls.open_copy(home, limits)
         try:
             return cls._open_exclusive(home, limits)
@@ -176,7 +176,7 @@ class Index:
     def open_copy(cls, home: Path, limits: IndexLimits = DEFAULT_LIMITS) -> Index:
         """Open a private copy of the last snapshot; if there is none, an empty private index."""
         damage = ""
-        for parent in (home / "index", None, home / "index") if not fork.has_no_threads() else ():
+        for parent in (home / "index", None, home / "index") if not _is_in_memory(home) else ():
             try:
                 index = cls._copy_snapshot(home, parent, limits)
             except Exception as error:  # no snapshot, replaced meanwhile, no space for a copy
@@ -654,6 +654,11 @@ def adopt_rebuilt(folder: Path) -> None:
     for name in [*names, "progress"]:
         (folder / NEXT / name).rename(folder / name)
     shutil.rmtree(folder / NEXT)
+
+
+def _is_in_memory(home: Path) -> bool:
+    """Return whether the engine cannot open an index on the disk: in a forked child, or if the path is no text."""
+    return fork.has_no_threads() or not paths.is_utf8(home)
 
 
 def report_damage(home: Path, error: BaseException, action: str) -> None:

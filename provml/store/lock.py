@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from provml.paths import NO_FOLLOW
+
 try:
     import fcntl
 except ImportError:  # without fcntl, only Oxigraph's own lock protects the index
@@ -25,7 +27,7 @@ def acquire(path: Path) -> Callable[[], None]:
     if key in _LOCKED:
         raise BlockingIOError(f"{path} is locked by this process")
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
     try:
         if fcntl is not None:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

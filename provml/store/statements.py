@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from provml.mapping import iris
+from provml.paths import open_no_follow
 
 NAME = "statements"
 DIGEST_BYTES = 8
@@ -52,7 +53,8 @@ class StatementFile:
         """Append the digests of runs after `size` bytes, and return the new size."""
         records = [msgspec.msgpack.encode((run, digests)) for run, digests in runs.items()]
         data = b"".join(len(record).to_bytes(4, "big") + record for record in records)
-        with self.path.open("r+b" if self.path.exists() else "w+b") as file:
+        mode = "r+b" if self.path.exists() else "w+b"
+        with open(self.path, mode, opener=open_no_follow) as file:  # Path.open has no opener
             file.truncate(size)
             file.seek(size)
             file.write(data)

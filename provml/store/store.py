@@ -27,7 +27,7 @@ from provml.journal.run_files import HasId, require_home, resolve_run_id, run_fo
 from provml.journal.seals import seal_abandoned, seal_by_reader
 from provml.model.thing import Thing
 from provml.model.values import IRI
-from provml.paths import atomic_write, default_home
+from provml.paths import atomic_write, default_home, is_utf8
 from provml.rdf import rdflib_bridge
 from provml.rdf.namespaces import RUNS
 from provml.store import background_rebuild, imports, loaded_graphs, maintenance, query_terms, questions, updates
@@ -37,6 +37,7 @@ from provml.store.backend import Backend, damage_reason, is_damaged
 from provml.store.background_sync import BackgroundSync
 from provml.store.checkpoint import Problem
 from provml.store.execute import QueryOptions, execute
+from provml.store.fork import has_no_threads
 from provml.store.graph_names import PROVIDED_GRAPHS
 from provml.store.healing import healing_stream, heals
 from provml.store.index import DEFAULT_LIMITS, Index, IndexLimits
@@ -753,15 +754,22 @@ class Store:
     def rebuild(self, on_progress: Callable[[int], None] | None = None) -> int:
         """Rebuild the index from the journals and return the number of events."""
         self._check_open()
-        if self._index.is_private:
-            folder = self.home / "index"
-            reason = "another process holds the index, or the folder is not writable"
-            raise FileFormatError(
-                reason, "End that process, or change the permissions, then rebuild.", file=str(folder)
-            )
+        self._check_writable("then rebuild")
         with self._lock:
             self._index = self._index.recreate()
             return self.sync(on_progress)
+
+    def _check_writable(self, advice: str) -> None:
+        """Raise FileFormatError if this store has a private index, because that of the home cannot be written."""
+        if not self._index.is_private:
+            return
+        reason = "another process holds the index, or the folder is not writable"
+        solution = "End that process, or change the permissions"
+        if not is_utf8(self.home):
+            reason, solution = "the path is not valid UTF-8, so that no index can be stored there", "Rename the folder"
+        elif has_no_threads():
+            reason, solution = "a forked process cannot write the index", "Start a new process"
+        raise FileFormatError(reason, f"{solution}, {advice}.", file=str(self.home / "index"))
 
     def remove(self, run_id: str) -> RunInfo:
         """Remove a run: its journals, and what no other run states from the graph."""
@@ -793,9 +801,7 @@ class Store:
         Everything works as before; a home of many runs takes fewer files and less space. `unpack` is the inverse.
         """
         self.sync()
-        if self._index.is_private:
-            reason = "another process holds the index, or the folder is not writable"
-            raise FileFormatError(reason, "End that process, then pack.", file=str(self.home / "index"))
+        self._check_writable("then pack")
         with self._lock:
             return self._index.pack(limit)
 

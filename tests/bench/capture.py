@@ -7,7 +7,8 @@ A batch is two events: its loss, and its end with its duration. The baseline is 
 numpy, where caches are cold. Rounds alternate between contenders. For the loop, the figure is the CPU time of the
 training thread in the best round. For the training, the figures are the median wall time of all calls, and the ratio
 of recorded to plain epochs, which alternate within one training to share the state of the machine. Contenders that are
-not installed are listed and skipped. Nothing is asserted.
+not installed are listed and skipped. At the end, the same loop is recorded with and without seals by turns: the CPU
+time of the training thread, and of the whole process with the thread that digests the journal. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -236,6 +237,48 @@ def training(contender: Callable[[Path], Any], epochs: int) -> tuple[float, floa
     return statistics.median(ratios), statistics.median(costs)
 
 
+@contextmanager
+def sealing(is_on: bool) -> Iterator[None]:
+    """Record with seals, or without them."""
+    from provml.journal.seals import RunningSeal
+
+    methods = {name: getattr(RunningSeal, name) for name in ("begin", "update", "close")}
+    try:
+        for name in () if is_on else methods:
+            setattr(RunningSeal, name, lambda self: None)
+        yield
+    finally:
+        for name, method in methods.items():
+            setattr(RunningSeal, name, method)
+
+
+def sealed_loop(is_on: bool, batches: int) -> tuple[float, float]:
+    """Return CPU µs per event of the training thread, and of the whole process, for a run from start to end."""
+    from provml.recording.context import CONTEXT, Limits
+
+    limits, CONTEXT.limits = CONTEXT.limits, Limits(sync_seconds=0.05)  # a short loop has many marks, too
+    try:
+        with tempfile.TemporaryDirectory() as folder, sealing(is_on):
+            thread, process = time.thread_time(), time.process_time()
+            with with_provml("map")(Path(folder)) as record:
+                for batch in range(batches):
+                    record(1, batch + 1, 0.5)
+            spent = time.thread_time() - thread, time.process_time() - process
+    finally:
+        CONTEXT.limits = limits
+    return spent[0] / batches / 2 * 1e6, spent[1] / batches / 2 * 1e6
+
+
+def print_sealing(batches: int, repeat: int) -> None:
+    """Compare recording with and without seals."""
+    rounds = [(sealed_loop(True, batches), sealed_loop(False, batches)) for _ in range(2 * repeat)]
+    print(f"\nSeals, {batches} batches of 2 events, median of {2 * repeat}")
+    print(f"{'CPU µs per event':<32}{'sealed':>12}{'not sealed':>14}{'ratio':>10}")
+    for column, name in enumerate(("training thread", "whole process")):
+        sealed, plain = (statistics.median(pair[side][column] for pair in rounds) for side in (0, 1))
+        print(f"{name:<32}{sealed:>12.2f}{plain:>14.2f}{sealed / plain:>10.3f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--batches", type=int, default=20_000)
@@ -260,6 +303,7 @@ def main() -> None:
     for name, measured in rounds.items():
         ratio, cost = (statistics.median(column) for column in zip(*measured, strict=True))
         print(f"{name:<32}{cost:>12.2f}{ratio:>32.3f}")
+    print_sealing(options.batches, options.repeat)
 
 
 if __name__ == "__main__":

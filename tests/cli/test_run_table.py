@@ -94,6 +94,14 @@ def test_warnings_are_shown_as_words(sweep_home: Path):
     assert leaking.rstrip().endswith("leakage")
 
 
+def test_lost_batches_are_shown(tmp_path: Path):
+    home = tmp_path / "home"
+    with Run("x", home=home, run="r", capture_environment=False) as run:
+        assert run._writer is not None
+        run._writer._on_lost_batches(12)
+    assert "12 lost batches" in output_of(home, "runs")
+
+
 def test_rows_are_selected_and_sorted(sweep_home: Path):
     condition = 'learning_rate > 0.005 and optimizer == "Adam"'
     (row,) = json_of(sweep_home, "runs", "--where", condition)

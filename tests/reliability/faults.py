@@ -12,6 +12,8 @@ import random
 import shutil
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,8 +29,10 @@ SOURCE = Path(__file__).with_name("faults.c")
 EPOCHS, BATCHES = 3, 400
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
 CALLS = ("write", "fallocate", "truncate", "sync", "map", "open", "rename")
-SHIFTS = (-86_400 * 400, -3_600, -1, 3_600, 86_400 * 400)
-DAYLIGHT = {"TZ": "Europe/Berlin"}
+SHIFTS = (-3_600, 86_400 * 400, -86_400 * 400, -1, 3_600)
+ZONE = "Europe/Berlin"
+SUMMER_TIME = (datetime(2026, 3, 29, 1, tzinfo=UTC), datetime(2026, 10, 25, 1, tzinfo=UTC))
+"""When summer time begins and ends there."""
 
 TRAINING = f"""
 import sys, provml
@@ -158,11 +162,16 @@ def _answers(home: Path) -> dict[str, Any]:
         return homes.answers(store)
 
 
+def shifts() -> list[int]:
+    """Return jumps of the clock in seconds; the last two lead to the second before summer time begins and ends."""
+    return [*SHIFTS, *(int(moment.timestamp() - time.time()) - 1 for moment in SUMMER_TIME)]
+
+
 def check_clock(shift: int, after: int, folder: Path) -> str:
     """Record a training while the clock jumps; return what is wrong, or an empty text."""
     home = folder / "clock"
     shutil.rmtree(home, ignore_errors=True)
-    variables = {"FAULT_SHIFT": str(shift), "FAULT_AFTER": str(after), **DAYLIGHT}
+    variables = {"FAULT_SHIFT": str(shift), "FAULT_AFTER": str(after), "TZ": ZONE}
     process = _run(["-c", TRAINING, str(home)], folder, variables)
     if process.returncode or process.stdout.split() != [_expected_value(), "0"]:
         return f"exit code {process.returncode}: {process.stdout} {process.stderr[-2000:]}"

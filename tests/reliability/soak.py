@@ -87,7 +87,8 @@ def run_reading_faults(folder: Path, count: int, seed: int) -> Results:
 def run_clocks(folder: Path, count: int, seed: int) -> Results:
     """Record while the clock jumps."""
     for number in range(count):
-        shift, after = faults.SHIFTS[number % len(faults.SHIFTS)], 7 * (number // len(faults.SHIFTS))
+        shifts = faults.shifts()
+        shift, after = shifts[number % len(shifts)], 7 * (number // len(shifts))
         wrong = faults.check_clock(shift, after, folder)
         yield wrong and f"{shift} s after {after} readings: {wrong}"
 

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from provml.journal.redaction import REDACTED, mask, redact_text
+from provml.paths import NO_FOLLOW
 
 FOLDER = "received"
 NAMES_OF_NAMES = frozenset(("key", "metric_key", "keys"))
@@ -87,10 +88,10 @@ class ReceivedLog:
         path = self.path(source)
         with self._lock:
             try:
-                file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+                file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW, 0o600)
             except FileNotFoundError:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+                file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW, 0o600)
             try:
                 size = os.fstat(file).st_size
                 if size and os.pread(file, 1, size - 1) != b"\n":  # the end of a line that a kill cut off
