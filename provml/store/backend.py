@@ -169,14 +169,14 @@ class OxigraphBackend:
 
 def has_open_files(folder: Path) -> bool:
     """Return whether this process has a file of a folder open; True where the system does not tell."""
-    prefix = os.path.join(os.path.realpath(folder), "")
+    target = folder.resolve()
     try:
-        descriptors = os.listdir("/proc/self/fd")
+        descriptors = list(Path("/proc/self/fd").iterdir())
     except OSError:
         return True
     for descriptor in descriptors:
         with contextlib.suppress(OSError):  # closed meanwhile
-            if os.readlink(f"/proc/self/fd/{descriptor}").startswith(prefix):
+            if target in descriptor.readlink().parents:
                 return True
     return False
 
