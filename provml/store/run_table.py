@@ -93,6 +93,13 @@ VALIDATED_SECTIONS = """SELECT DISTINCT ?stage ?training WHERE {
   ?stage provml:latestEvaluation/prov:wasGeneratedBy/provml:validatedSection/provml:wasSectionOf ?training
 }"""
 """The two parts of VALIDATED, which the engine answers fast for some stages; of a union it does not."""
+CONSUMPTION = """SELECT ?stage ?name ?value WHERE {
+  ?stage provml:hadConsumption ?node .
+  ?node prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
+  FILTER NOT EXISTS { ?node provml:consumingComponent ?component }
+}"""
+CONSUMPTION_COLUMNS = {"energy": "energy_kwh", "emissions": "emissions_kg"}
+"""Columns of energy and emissions: of the training, or of the run if it has no training."""
 TYPES_OF_STAGES = """SELECT ?type ?stage ?run ?started WHERE {
   ?stage provlake:wasMemberOfWorkflowExecution ?run ; a ?type .
   FILTER (?type IN (provml:TrainingExecution, provml:ValidationExecution, provml:EvaluationExecution))
@@ -262,6 +269,8 @@ class _Loader:
     def table(self) -> RunTable:
         settings = self._values(HYPERPARAMETERS, first=True)
         measures = self._measures()
+        for node, consumption in self._consumption().items():
+            measures[node] = measures.get(node, {}) | consumption
         leaking = self._leaking()
         ranks = {run: _by_first_rank(stages.get("training", ()), settings) for run, stages in self.by_run.items()}
         has_several = any(len(trainings) > 1 for trainings in ranks.values())
@@ -319,6 +328,13 @@ class _Loader:
                     measures.setdefault(target, {}).update(row)
         return measures
 
+    def _consumption(self) -> dict[str, Row]:
+        """Return energy and emissions by stage and by run."""
+        rows: dict[str, Row] = {}
+        for node, name, value in self._select(CONSUMPTION):
+            rows.setdefault(node.value, {})[CONSUMPTION_COLUMNS.get(name.value, name.value)] = rdf.value(value)
+        return rows
+
     def _targets(self) -> Callable[[str], Iterable[str]]:
         """Return a function that gives the rows of a stage: trainings, or its run."""
         links: dict[str, set[str]] = {}
@@ -369,6 +385,13 @@ class _PartLoader(_Loader):
 
     def _leaking(self) -> set[str]:
         return leaking_trainings(self._select, self._trainings)
+
+    def _consumption(self) -> dict[str, Row]:
+        nodes = {*self.stages, *(str(info.iri) for info in self.infos)}
+        rows: dict[str, Row] = {}
+        for node, name, value in self._select(restrict(CONSUMPTION, "stage", nodes)):
+            rows.setdefault(node.value, {})[CONSUMPTION_COLUMNS.get(name.value, name.value)] = rdf.value(value)
+        return rows
 
 
 def natural_key(iri: str) -> list[Any]:
