@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 
 MODE_VARIABLE = "PROVML_ENERGY"
 """Environment variable that has energy recorded; see `provml.recording.energy`."""
-CODE_JOIN_SECONDS = 2.0
-"""How long the end of a run waits for the thread that asks git for changed files: as long as git has time."""
+CODE_JOIN_SECONDS = 5.0
+"""How long the end of a run waits for the thread that asks git for changed files: as long as git may take for them."""
 
 
 class Run(RunCore):
@@ -228,7 +228,7 @@ class Run(RunCore):
         with contextlib.suppress(Exception), report_errors(self):
             if top is not None:
                 process = {name: value for name, value in environment.code(Path(top)).items() if name == "git_dirty"}
-                changes = self._captures_code and uncommitted_changes(Path(top), environment.SYSTEM.git_seconds)
+                changes = self._captures_code and uncommitted_changes(Path(top), CODE_JOIN_SECONDS)
                 if changes:
                     process["git_diff_sha256"] = changes.sha256
                 if process and self._is_open():
