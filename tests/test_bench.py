@@ -99,3 +99,7 @@ def test_the_benchmark_of_many_writers_says_that_all_journals_arrived():
     output = run_benchmark("writers.py", "--writers", "6", "--epochs", "2", "--interval", "0.2", "--processes", "2")
     assert "arrived whole: 6 of 6" in output
     assert "6 runs listed" in output
+
+
+def test_the_energy_benchmark_prints_the_added_time():
+    assert "% of CPU time" in run_benchmark("energy.py", "--seconds", "0.2", "--epochs", "2", "--rounds", "1")

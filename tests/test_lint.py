@@ -134,6 +134,7 @@ def test_generated_classes_and_their_base_need_the_standard_library_only(part: s
 THIRD_PARTY = {
     "anyio": {"assistants", "web"},
     "click": {"cli"},
+    "codecarbon": {"recording"},
     "cryptography": {"evidence"},
     "duckdb": {"lake"},
     "fsspec": {"lake"},
@@ -163,6 +164,7 @@ THIRD_PARTY = {
     "prov": {"exchange", "rdf"},
     "pyarrow": {"exchange", "lake"},
     "pyhornedowl": {"compiler"},
+    "pynvml": {"recording"},
     "pyoxigraph": {"exchange", "answers", "cli", "compiler", "rdf", "recording", "store", "validation", "web"},
     "pyshacl": {"validation"},
     "pyspark": {"lake"},

@@ -201,13 +201,13 @@ class Answer:
 
         return dataframe.to_polars(self.columns, self.rows, self.types)
 
-    def to_csv(self) -> str:
-        """Return the rows as CSV."""
-        return "".join(formats.iter_csv(self.columns, self.rows))
+    def to_csv(self, *, escape_formulas: bool = False) -> str:
+        """Return the rows as CSV. For spreadsheets, `escape_formulas` puts an apostrophe before what looks like one."""
+        return "".join(formats.iter_csv(self.columns, self.rows, escape_formulas=escape_formulas))
 
-    def to_tsv(self) -> str:
+    def to_tsv(self, *, escape_formulas: bool = False) -> str:
         """Return the rows as CSV with tabs."""
-        return "".join(formats.iter_csv(self.columns, self.rows, "\t"))
+        return "".join(formats.iter_csv(self.columns, self.rows, "\t", escape_formulas=escape_formulas))
 
     def to_json(self) -> str:
         """Return the rows as a JSON list of objects."""

@@ -67,13 +67,26 @@ def iter_json(columns: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
     yield "[]" if separator.startswith("[") else "\n]"
 
 
-def iter_csv(columns: Sequence[str], rows: Iterable[Row], delimiter: str = ",") -> Iterator[str]:
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""How a text begins that a spreadsheet takes for a formula."""
+
+
+def escape_formula(value: Any) -> Any:
+    """Return a cell with an apostrophe before a text that a spreadsheet takes for a formula; numbers stay."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
+
+
+def iter_csv(
+    columns: Sequence[str], rows: Iterable[Row], delimiter: str = ",", *, escape_formulas: bool = False
+) -> Iterator[str]:
     """Yield rows as CSV, after a line with the names of the columns."""
     lines = _Lines()
     writer = csv.writer(lines, lineterminator="\n", delimiter=delimiter)
-    writer.writerow(columns)
+    escape = escape_formula if escape_formulas else None
+    writer.writerow(columns if escape is None else map(escape, columns))
     for row in rows:
-        writer.writerow([str(value).lower() if value.__class__ is bool else plain(value) for value in row])
+        cells = row if escape is None else map(escape, row)
+        writer.writerow([str(value).lower() if value.__class__ is bool else plain(value) for value in cells])
         yield lines.take()
     yield lines.take()
 

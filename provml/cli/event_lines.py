@@ -66,6 +66,13 @@ class EventFormatter:
             where = f"imported by {event.writer}"
         return f"{event.name} began{model}, {where}, {datetime.fromtimestamp(event.time):%Y-%m-%d}"
 
+    def consumed(self, event: events.Consumed) -> str:
+        """Return an amount of energy or emissions with its method."""
+        unit = {"kW.h": "kWh", "kg": "kg CO2e"}.get(event.unit, event.unit)
+        part = f" of {event.component}" if event.component else ""
+        how = "metered" if event.is_metered else "modelled"
+        return f"{event.quantity}{part} {format_cell(event.value)} {unit}, {how} ({event.method})"
+
     def imported(self, event: events.Imported) -> str:
         tool = f"{event.tool} {event.version}".strip() or event.format
         return f"imported from {event.source} of {tool} on {datetime.fromtimestamp(event.time):%Y-%m-%d}"
@@ -193,6 +200,7 @@ FORMATTERS: dict[type, Callable[[EventFormatter, Any], str]] = {
     events.Layers: EventFormatter.layers,
     events.CaptureErrors: EventFormatter.fault,
     events.Imported: EventFormatter.imported,
+    events.Consumed: EventFormatter.consumed,
     events.End: EventFormatter.end,
 }
 

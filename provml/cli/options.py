@@ -67,9 +67,30 @@ def home_option(command: Command) -> Command:
 def format_option(command: Command) -> Command:
     """Add the option `--format` with a table for people, JSON and CSV."""
     choice = click.Choice(["table", "json", "csv"])
-    return click.option("--format", "fmt", type=choice, default="table", show_default=True, help="Output format.")(
+    option = click.option("--format", "fmt", type=choice, default="table", show_default=True, help="Output format.")
+    return option(escape_option(command))
+
+
+ESCAPE_FORMULAS = "provml.escape_formulas"
+"""Key of the option `--escape-formulas` in the context of a command."""
+
+
+def escape_option(command: Command) -> Command:
+    """Add the option `--escape-formulas`, which `escapes_formulas` returns."""
+    text = "CSV: an apostrophe before texts that a spreadsheet takes for formulas."
+    return click.option("--escape-formulas", is_flag=True, expose_value=False, callback=_keep_escape, help=text)(
         command
     )
+
+
+def _keep_escape(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    context.meta[ESCAPE_FORMULAS] = value
+
+
+def escapes_formulas() -> bool:
+    """Return whether the current command has the option `--escape-formulas`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(ESCAPE_FORMULAS))
 
 
 def require_home(home: Path | str | None) -> Path:
@@ -172,7 +193,8 @@ def print_answer(answer: Answer, fmt: str, empty: str = "") -> None:
     if fmt == "json":
         click.echo(answer.to_json())
     elif fmt == "csv":
-        click.echo(answer.to_csv(), nl=False)
+        # with `color`, since click removes the escape sequences of terminals from what goes to a pipe
+        click.echo(answer.to_csv(escape_formulas=escapes_formulas()), nl=False, color=True)
     elif empty and not answer.rows:
         click.echo(empty)
     else:

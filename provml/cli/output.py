@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from provml import paths
-from provml.cli.options import Command
+from provml.cli.options import Command, escape_option, escapes_formulas
 from provml.cli.terminal import echo_message, terminal_width
 from provml.errors import plural
 
@@ -64,6 +64,7 @@ def output_options(command: Command) -> Command:
     plot = f"Draw a curve: in the terminal, or in a file with the extension {', '.join(IMAGE_EXTENSIONS)} or .txt."
     file = click.Path(path_type=Path, dir_okay=False)
     for option in (
+        escape_option,
         click.option("--plot", is_flag=True, help=plot),
         click.option("-o", "--output", type=file, metavar="FILE", help="Write to this file, completely or not at all."),
         click.option("--format", "fmt", type=click.Choice(FORMATS), metavar="FORMAT", help=formats),
@@ -89,7 +90,8 @@ def write_answer(answer: Answer | bool, fmt: str | None, output: Path | None = N
             file.write(content)
         click.echo(f"Wrote {_describe(answer, extension)} to {output}", err=True)
     elif fmt in (None, "table", "json", "csv", "tsv"):
-        click.echo(content.decode(), nl=False)
+        # click removes the escape sequences of terminals from what goes to a pipe: right for tables, wrong for data
+        click.echo(content.decode(), nl=False, color=None if fmt in (None, "table") else True)
     else:
         click.echo(content, nl=False)  # bytes: W3C formats are UTF-8, whatever the terminal's encoding
 
@@ -107,7 +109,7 @@ def stream_format(fmt: str | None, output: Path | None, plot: bool) -> str | Non
     if plot or output is None or str(output) == "-":
         return None
     chosen = fmt or FORMAT_BY_EXTENSION.get(output.suffix.lower(), "")
-    return chosen if chosen in STREAM_FORMATS else None
+    return chosen if chosen in STREAM_FORMATS and not escapes_formulas() else None
 
 
 def write_stream(stream: RowStream, fmt: str, output: Path) -> None:
@@ -162,7 +164,8 @@ def format_answer(answer: Answer | bool, fmt: str, width: int | None = None) -> 
     if kind == "json":
         return answer.to_json() + "\n"
     if kind in ("csv", "tsv"):
-        return answer.to_csv() if kind == "csv" else answer.to_tsv()
+        escape = escapes_formulas()
+        return answer.to_csv(escape_formulas=escape) if kind == "csv" else answer.to_tsv(escape_formulas=escape)
     return f"{answer.to_text(width)}\n" if answer.rows else "No rows.\n"
 
 

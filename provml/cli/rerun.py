@@ -94,10 +94,10 @@ def print_checks(checks: Sequence[Check]) -> None:
 
 def _print_result(result: Rerun) -> None:
     comparison = result.comparison
-    assert comparison is not None
-    click.echo(
-        f"{click.style(comparison.verdict, fg=COLORS[comparison.verdict], bold=True)}  {result.first}, {result.run}"
-    )
+    if comparison is None:
+        return
+    verdict = click.style(comparison.verdict, fg=COLORS[comparison.verdict], bold=True)
+    click.echo(f"{verdict}  {result.first}, repeated as {result.run}")
     for reason in comparison.reasons:
         click.echo(f"  {reason}")
     if result.exit_code:

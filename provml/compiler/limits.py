@@ -43,11 +43,33 @@ def check_nesting(graph: ox.Dataset, file: str) -> None:
         is_nested = isinstance(quad.subject, ox.BlankNode) and isinstance(quad.object, ox.BlankNode)
         if is_nested and quad.predicate.value != f"{RDF}rest":
             children.setdefault(quad.subject, []).append(quad.object)
-    level: set[object] = set(children)
-    for _ in range(MAX_NESTING):
-        level = {child for node in level for child in children.get(node, ()) if child in children}
-        if not level:
-            return
-    if len(level) > 1 or len(children) > MAX_NESTING:
+    if _is_nested_deeper(children, MAX_NESTING):
         reason = f"an expression contains itself, or is nested in more than {MAX_NESTING} levels"
         raise OntologyError(reason, "Remove the cycle, or give the inner expressions names.", file=file)
+
+
+def _is_nested_deeper(children: Edges, levels: int) -> bool:
+    """Return whether a path is longer than a number of levels, or a cycle, in linear time.
+
+    The innermost nodes are removed level by level. A single node that contains itself is allowed in a small graph.
+    """
+    loops = [node for node, inner in children.items() if node in inner]
+    if len(loops) > 1 or (loops and len(children) > levels):
+        return True
+    waiting = {node: sum(child in children and child != node for child in inner) for node, inner in children.items()}
+    parents: Edges = {}
+    for node, inner in children.items():
+        for child in inner:
+            if child != node:
+                parents.setdefault(child, []).append(node)
+    level = [node for node, count in waiting.items() if not count]
+    for _ in range(levels):
+        above = []
+        for node in level:
+            del waiting[node]
+            for parent in parents.get(node, ()):
+                waiting[parent] -= 1
+                if not waiting[parent]:
+                    above.append(parent)
+        level = above
+    return bool(waiting)

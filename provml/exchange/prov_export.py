@@ -109,7 +109,7 @@ characters are written as `_x002F_`, and `provml:carrier` says so. Another tool 
         Row("a revision of a value, time of an annotation", "`wasDerivedFrom`; the exact statement is in the carrier"),
         Row("statements in PROV-ML, PROVLake, MLS and other vocabularies", "attributes, with types and language tags"),
         Row("labels of roles, superclasses of a use, texts with control characters", "N-Triples in the carrier"),
-        Row("named graphs of a home (`--all`)", "", "only the default graph is written; use `nq` or `trig`"),
+        Row("loaded named graphs of a home (`--all`)", "bundles of the same name"),
     ),
     ("provn", "prov-json", "prov-xml", "prov-jsonld"),
     "provml export latest -o run.provn\nprovml export latest --as prov-json -o run.prov.json",
@@ -118,11 +118,20 @@ Properties = dict[str, list[Any]]
 """The objects of a node by the IRI of the property."""
 
 
-def prov_document(triples: Iterable[ox.Triple], fmt: str = "") -> ProvDocument:
-    """Return the PROV document of some triples; `fmt` is the format that it will be written in."""
+Graphs = Iterable[tuple[ox.NamedNode, Iterable[ox.Triple]]]
+
+
+def prov_document(triples: Iterable[ox.Triple], fmt: str = "", graphs: Graphs = ()) -> ProvDocument:
+    """Return the PROV document of some triples; `fmt` is the format that it will be written in.
+
+    Each of the named `graphs` is a bundle.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of `prov`, about forms that a later version will refuse
-        return _Converter(triples, fmt).document()
+        converter = _Converter(triples, fmt)
+        for name, content in graphs:
+            _BundleConverter(converter, name, content).add_records()
+        return converter.document()
 
 
 def write_document(document: ProvDocument, fmt: str) -> bytes:
@@ -148,41 +157,52 @@ class _Converter:
             raise MissingDependency("prov", "prov") from None
         self.model = model
         self.fmt = fmt
-        self.result = model.ProvDocument()
-        self.nodes: dict[str, Properties] = {}
+        self.result: Any = model.ProvDocument()
         self.carried: list[str] = []
         self.has_escaped_names = False
-        for triple in triples:
-            subject, predicate = triple.subject, triple.predicate.value
-            if all(map(_is_plain, triple)) and isinstance(subject, ox.NamedNode):
-                self.nodes.setdefault(subject.value, {}).setdefault(predicate, []).append(triple.object)
-            else:
-                self.carried.append(f"{triple} .")
+        self.graph = ""
+        """The graph of a bundle, as the end of a line of N-Quads."""
+        self._read(triples)
         spaces = {**PREFIXES, "run": RUNS, "node": NODES}
         own = {prefix: space for prefix, space in spaces.items() if prefix not in ("prov", "xsd")}
         self.spaces = {space: self.result.add_namespace(prefix, space) for prefix, space in own.items()}
         self.spaces[PROV] = model.PROV
         self.ordered = sorted(self.spaces, key=len, reverse=True)
+
+    def _read(self, triples: Iterable[ox.Triple]) -> None:
+        self.nodes: dict[str, Properties] = {}
+        for triple in triples:
+            subject, predicate = triple.subject, triple.predicate.value
+            if all(map(_is_plain, triple)) and isinstance(subject, ox.NamedNode):
+                self.nodes.setdefault(subject.value, {}).setdefault(predicate, []).append(triple.object)
+            else:
+                self.carried.append(f"{triple}{self.graph} .")
         self.kinds = {iri: kind for iri, properties in self.nodes.items() if (kind := _kind(properties))}
 
-    def document(self) -> ProvDocument:
+    def add_records(self) -> None:
+        """Add the records of all nodes."""
         qualified = self._qualified_nodes()
         for iri, properties in self.nodes.items():
             if iri in self.kinds:
                 self._add_element(iri, properties)
             elif iri not in qualified:
                 self._carry(iri, properties)
+
+    def document(self) -> ProvDocument:
+        """Return the document, with the carrier if it is needed."""
+        self.add_records()
         if self.carried or self.has_escaped_names:
             attributes: list[tuple[Any, Any]] = [(self.model.PROV["type"], self.name(CARRIER_TYPE))]
             attributes += [(self.name(STATEMENT), _ascii(line)) for line in sorted(self.carried)]
             if self.has_escaped_names:
                 attributes.append((self.name(ESCAPED), True))
             self.result.entity(self.name(CARRIER), attributes)
-        return self.result
+        document: ProvDocument = self.result
+        return document
 
     def _carry(self, iri: str, properties: Properties) -> None:
         for key, terms in properties.items():
-            self.carried += [f"<{iri}> <{key}> {term} ." for term in terms]
+            self.carried += [f"<{iri}> <{key}> {term}{self.graph} ." for term in terms]
 
     # ---- names and values
 
@@ -370,6 +390,25 @@ class _Converter:
         return [term for term in terms if term not in written]
 
 
+class _BundleConverter(_Converter):
+    """The conversion of a named graph: its records are in a bundle, names and the carrier are those of the document."""
+
+    def __init__(self, outer: _Converter, graph: ox.NamedNode, triples: Iterable[ox.Triple]) -> None:
+        self.outer, self.model, self.fmt = outer, outer.model, outer.fmt
+        self.carried, self.spaces, self.ordered = outer.carried, outer.spaces, outer.ordered
+        self.graph = f" {graph}"
+        if _is_plain(graph):
+            self.result = outer.result.bundle(outer.name(graph.value))
+            self._read(triples)
+        else:
+            self.nodes, self.kinds = {}, {}
+            self.carried += [f"{triple}{self.graph} ." for triple in triples]
+
+    def name(self, iri: str) -> Any:
+        """Return an IRI as a qualified name of the document."""
+        return self.outer.name(iri)
+
+
 def _is_plain(term: Any) -> bool:
     """Return whether every format can name a term: a literal, or an IRI whose host has no special characters."""
     return isinstance(term, ox.Literal) or (isinstance(term, ox.NamedNode) and _PLAIN.fullmatch(term.value) is not None)
@@ -389,6 +428,7 @@ def _ascii(line: str) -> str:
 def write(source: Source, file: IO[bytes]) -> Exported:
     """Write runs as a PROV document."""
     fmt = source.format.name.removeprefix("prov-")
-    document = prov_document(source.triples(), fmt)
+    document = prov_document(source.triples(), fmt, source.named_graphs())
     file.write(write_document(document, fmt))
-    return Exported(len(list(document.get_records())), source.format.unit)
+    count = sum(len(list(part.get_records())) for part in (document, *document.bundles))
+    return Exported(count, source.format.unit)

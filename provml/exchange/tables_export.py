@@ -10,12 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+from provml.answers.formats import escape_formula
 from provml.exchange.mapping_table import MappingTable, Row
 from provml.exchange.run_summary import RunSummary, is_number, json_number
 from provml.store.exporting import Exported, Source
 
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""How a text begins that a spreadsheet takes for a formula."""
 MAX_CELL_CHARS = 32_767
 """Characters that a cell of Excel holds."""
 COLUMNS = {
@@ -128,8 +127,8 @@ def _csv(source: Source, name: str, rows: list[tuple[Any, ...]]) -> bytes:
 def _csv_cell(value: Any, *, escape: bool) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, str) and escape and value.startswith(FORMULA_STARTS) and not _is_numeric(value):
-        return f"'{value}"
+    if isinstance(value, str) and escape and not _is_numeric(value):
+        return escape_formula(value)
     return json_number(value)
 
 

@@ -291,6 +291,21 @@ IMPORTED_START = b'{"e":"imported"'
 """Start of the line of such an event."""
 
 
+class Consumed(Event):
+    """Energy that a stage took, or emissions that it caused; without a location, the whole run.
+
+    `unit` is a UCUM code. `component` is the part of the machine; an amount without one is the total.
+    """
+
+    location: str
+    quantity: str
+    value: float
+    unit: str
+    method: str
+    is_metered: bool = msgspec.field(default=False, name="metered")
+    component: str = ""
+
+
 class CaptureErrors(Event, tag="fault"):
     """Number of errors inside provml so far, the first of them, and the number of batches that could not be written.
 
@@ -330,6 +345,7 @@ AnyEvent = (
     | ExecutionDetails
     | Layers
     | Imported
+    | Consumed
     | CaptureErrors
     | End
 )

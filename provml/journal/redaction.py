@@ -119,6 +119,15 @@ def not_secret(value: T) -> T:
     return value
 
 
+def is_marked(value: Any) -> bool:
+    """Return whether `not_secret` returned this value, or all items of it."""
+    if isinstance(value, dict):
+        return bool(value) and all(map(is_marked, value.values()))
+    if type(value) in (list, tuple, set, frozenset):
+        return bool(value) and all(map(is_marked, value))
+    return isinstance(value, (_NotSecret, _NotSecretInt))
+
+
 def is_enabled() -> bool:
     """Return whether secrets are redacted: unless PROVML_REDACT is 0, false, no or off."""
     return os.environ.get("PROVML_REDACT", "").lower() not in ("0", "false", "no", "off")
@@ -350,7 +359,7 @@ def redact_urls(value: Any) -> Any:
 def redact(value: Any) -> Any:
     """Return a value without items that have the name of a secret, also in mappings and lists inside it."""
     if isinstance(value, Mapping):
-        return {name: redact(item) for name, item in value.items() if not is_secret(str(name))}
+        return {name: redact(item) for name, item in value.items() if is_marked(item) or not is_secret(str(name))}
     if type(value) in (list, tuple):
         return type(value)(redact(item) for item in value)
     return value

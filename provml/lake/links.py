@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 Links = dict[str, set[str]]
-_RANK_SUFFIX = re.compile(r"(.+)@\d+")
+_RANK_SUFFIX = re.compile(r"(.+)@\d+(\.\d+)?")
 """How the IRI of a stage ends in the journal of a rank other than the first."""
 
 
@@ -155,7 +155,9 @@ class LineageSource:
     def _first_rank(self, training: str) -> str:
         """Return the training that a further rank of it, such as `training@1`, is a part of."""
         match = _RANK_SUFFIX.fullmatch(training)
-        firsts = [match[1], f"{match[1]}@0"] if match is not None else []
+        firsts = [match[1], f"{match[1]}@0"] if match is not None else []  # of a parent process, or of rank 0
+        if match is not None and match[2]:  # of rank 0 of this launch first
+            firsts.insert(0, f"{match[1]}@0{match[2]}")
         return next((node for node in firsts if node in self.trainings), training)
 
 

@@ -99,6 +99,9 @@ class _LakeLoader(store_table._Loader):
     def _links_of_trainings(self, sparql: str) -> Iterator[tuple[Any, ...]]:
         return ((_Node(stage), _Node(training)) for stage, training in self._rows(LINKS[sparql], {}))
 
+    def _consumption(self) -> dict[str, Row]:
+        return {}  # a lake has no energy
+
     def _leaking(self) -> set[str]:
         return leakage.leaking_trainings(
             lambda sparql: (tuple(map(_Node, row)) for row in self._rows(LEAKAGE[sparql], {}))

@@ -54,6 +54,27 @@ def _supported_fields(context: MappingContext, cls: type[Thing], fields: dict[st
     return {key: value for key, value in fields.items() if key in cls.FIELDS and value is not None}
 
 
+def map_consumption(context: MappingContext, event: events.Consumed) -> None:
+    """Map an amount of energy or emissions of a stage, or of the run, as a value with its method."""
+    name = f"{event.quantity} of {event.component}" if event.component else event.quantity
+    node = context.step_iri(event.location) if event.location else context.run
+    iri = IRI(f"{node}#consumption/{iris.quote_segment(name)}{'' if event.location else context.state.writer_suffix}")
+    context.emit(
+        vocab.ConsumptionValue(
+            iri,
+            was_derived_from_attribute=context.plan.consumption(name, event.unit),
+            value=event.value,
+            consumption_method=event.method,
+            was_metered=event.is_metered,
+            consuming_component=event.component or None,
+        )
+    )
+    if event.location:
+        context.emit_execution(event.location, had_consumption=iri)
+    else:
+        context.emit_run(had_consumption=iri)
+
+
 def map_execution_details(context: MappingContext, event: events.ExecutionDetails) -> None:
     """Map where a stage or a step was executed and what it wrote; of each output stream only the first text counts."""
     section = context.section_state(event.location)

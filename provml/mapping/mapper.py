@@ -154,6 +154,7 @@ HANDLERS: dict[type[msgspec.Struct], Callable[[MappingContext, Any], None]] = {
     events.ExecutionDetails: environment.map_execution_details,
     events.Layers: layers.map_layers,
     events.Imported: _map_imported,
+    events.Consumed: environment.map_consumption,
     events.CaptureErrors: _map_capture_errors,
     events.End: _map_end,
 }

@@ -166,6 +166,11 @@ class Plan:
         iri = IRI(f"{self.experiment}#seed/{quote_segment(name)}")
         return self.emit_once(LearningHyperparameter, iri, label=f"seed of {name}", tag="Hyperparameter")
 
+    def consumption(self, name: str, unit: str) -> IRI:
+        """Return the energy or the emissions of the experiment's runs, in a unit."""
+        iri = IRI(f"{self.experiment}#consumption/{quote_segment(name)}")
+        return self.emit_once(Attribute, iri, label=name, unit=unit)
+
     # ---- measures
 
     def measure(self, name: str) -> IRI:

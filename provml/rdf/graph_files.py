@@ -43,6 +43,8 @@ def read_quads(path: Path, **options: Any) -> Iterator[ox.Quad]:
         return
     try:
         yield from restore(document_quads(read_document(path, fmt)))
+    except FileFormatError:
+        raise
     except ValueError as error:  # a name that is no IRI
         raise FileFormatError(f"it has an invalid name ({error})", "Correct it.", file=str(path)) from error
 

@@ -150,6 +150,8 @@ class ParsedFile:
         reason = re.sub(r"^Parser error at .*?: ", "", reason).rstrip(".")
         if "LoadDocumentCallback" in reason:
             reason, advice = "it has a remote context, and nothing is fetched", "Put the context into the file."
+        elif "<!ENTITY values should be" in reason:
+            reason, advice = "it has an external entity, and nothing is fetched", "Put the text into the file."
         return FileFormatError(reason, advice, file=str(self.path), line=line)
 
     def _translate(self, error: Exception) -> Exception:

@@ -1,8 +1,8 @@
 """How a PROV document that provml wrote holds what PROV has no record for, and names that a format does not allow.
 
-The carrier is an entity with N-Triples as attributes. If it says so, local parts of names are escaped: a character that
-the format does not allow in a name is written as `_xHHHH_`, its code point in hexadecimal digits. PROV-XML has names
-of XML, which have no slashes.
+The carrier is an entity with N-Triples as attributes; those of a bundle are N-Quads. If it says so, local parts of
+names are escaped: a character that the format does not allow in a name is written as `_xHHHH_`, its code point in
+hexadecimal digits. PROV-XML has names of XML, which have no slashes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def restore(quads: Iterable[ox.Quad]) -> Iterator[ox.Quad]:
             yield ox.Quad(*(_unescape(term) if is_escaped else term for term in quad))
     terms = [quad.object for quad in carried if quad.predicate.value == STATEMENT]
     lines = [term.value for term in terms if isinstance(term, ox.Literal)]
-    yield from ox.parse("\n".join(lines), format=ox.RdfFormat.N_TRIPLES, lenient=True)
+    yield from ox.parse("\n".join(lines), format=ox.RdfFormat.N_QUADS, lenient=True)
 
 
 def _unescape(term: Any) -> Any:

@@ -24,6 +24,7 @@ from provml.recording.writer import JournalWriter
 
 if TYPE_CHECKING:
     from provml.journal.batch_buffer import BatchBuffer, BufferOwner
+    from provml.recording.energy import EnergyRecorder
 
 TEXT_TYPE = "text/plain"
 Using = Iterable[Data] | Data
@@ -57,6 +58,7 @@ class RunCore(EndsOnExit):
         self.strict = strict
         self.disabled = os.environ.get("PROVML_DISABLED", "").lower() not in ("", "0", "false", "no")
         self._validates = validates
+        self._energy: EnergyRecorder | None = None
         self._writer: JournalWriter | None = None
         self._data_registry = DataRegistry()
         self._open: dict[Open, int] = {}  # with the id of the process that opened it

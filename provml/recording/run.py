@@ -55,8 +55,10 @@ if TYPE_CHECKING:
     from provml.recording.show import RunCharts
     from provml.remote.shipper import Destination
 
-CODE_JOIN_SECONDS = 2.0
-"""How long the end of a run waits for the thread that asks git for changed files: as long as git has time."""
+MODE_VARIABLE = "PROVML_ENERGY"
+"""Environment variable that has energy recorded; see `provml.recording.energy`."""
+CODE_JOIN_SECONDS = 5.0
+"""How long the end of a run waits for the thread that asks git for changed files: as long as git may take for them."""
 
 
 class Run(RunCore):
@@ -85,6 +87,8 @@ class Run(RunCore):
         task: str = "",
         capture_environment: bool = True,
         capture_code: bool = True,
+        energy: bool | str = False,
+        country: str = "",
         validate: bool = False,
         parent: HasId | str | None = None,
         run_name: str = "",
@@ -145,6 +149,7 @@ class Run(RunCore):
                 self.record_workflow(workflow)
             if capture_environment and not self.disabled:
                 self._record_environment()
+            self._meter_energy(energy, country)
         except BaseException as error:  # the run is strict, and the caller never gets it to finish it
             self.finish(error=error)
             raise
@@ -205,6 +210,16 @@ class Run(RunCore):
                 )
                 self._code_thread.start()
 
+    def _meter_energy(self, setting: bool | str, country: str) -> None:
+        """Begin to record energy, in the main process only. A meter that is not available is a capture error."""
+        if (not setting and MODE_VARIABLE not in os.environ) or self._writer is None or not self._writer.header.main:
+            return
+        with report_errors(self):
+            from provml.recording.energy import EnergyRecorder, chosen_mode, make_meter
+
+            if mode := chosen_mode(setting):
+                self._energy = EnergyRecorder(make_meter(mode, country), self._emit)
+
     def _record_code(self, top: str | None) -> None:
         """Record whether files differ from the commit, and store the patch and the list of installed packages.
 
@@ -213,7 +228,7 @@ class Run(RunCore):
         with contextlib.suppress(Exception), report_errors(self):
             if top is not None:
                 process = {name: value for name, value in environment.code(Path(top)).items() if name == "git_dirty"}
-                changes = self._captures_code and uncommitted_changes(Path(top), environment.SYSTEM.git_seconds)
+                changes = self._captures_code and uncommitted_changes(Path(top), CODE_JOIN_SECONDS)
                 if changes:
                     process["git_diff_sha256"] = changes.sha256
                 if process and self._is_open():
@@ -301,6 +316,9 @@ class Run(RunCore):
                     stack.callback(section.done, error=error)
                 for child in list(self._children):
                     stack.callback(child.finish, error=error)
+            if self._energy is not None:
+                with report_errors(self):
+                    self._energy.finish()
             if self._code_thread is not None:
                 self._code_thread.join(CODE_JOIN_SECONDS)
             self._record_later_software()
@@ -512,8 +530,8 @@ def record(name: str, **settings: Unpack[RunSettings]) -> Run:
 
     Settings: `model`, `home`, `run` (its id), `run_name`, `parent` (a run), `detail` ("batch" or "epoch"), `every`
     (record every n-th batch), `strict`, `workflow`, `by`, `study`, `task`, `capture_environment`, `capture_code`,
-    `validate` and `shipping`; see `provml.recording.settings.RunSettings`. If `home` is the URL of a service, the
-    journal is written here all the same, and a thread sends it there.
+    `energy`, `country`, `validate` and `shipping`; see `provml.recording.settings.RunSettings`. If `home` is the URL
+    of a service, the journal is written here all the same, and a thread sends it there.
     """
     accepted = Run.__init__.__kwdefaults__ or {}
     if unexpected := [setting for setting in settings if setting not in accepted]:

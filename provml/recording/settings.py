@@ -62,6 +62,10 @@ class BaseSettings(TypedDict, total=False):
     """Record the machine, the process, the software and the seeds."""
     capture_code: bool
     """Store the patch of changes that were not committed, and the list of installed packages, as artifacts."""
+    energy: bool | str
+    """Record energy: True, "counters" (RAPL and NVML only) or "codecarbon"; needs the extra `energy`."""
+    country: str
+    """Country whose grid causes the emissions, by its code of three letters; without it, none are recorded."""
     validate: bool
     """Validate the run against the shapes when it ends."""
     parent: HasId | str | None

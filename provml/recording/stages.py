@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 from provml.journal.events import (
+    LEARNING_KINDS,
     Adapted,
     Begin,
     Done,
@@ -28,7 +29,7 @@ from provml.recording.display import html_table
 from provml.recording.encoding import encode_measures, to_text
 from provml.recording.exit_status import status_of_exit
 from provml.recording.frames import Loop, LoopIterable, TracedLoop
-from provml.recording.safety import ActsAsNumber, EndsOnExit, as_index, never_raise
+from provml.recording.safety import ActsAsNumber, EndsOnExit, as_index, never_raise, report_errors
 from provml.recording.settings import DataKind
 
 DEFAULT_ROLES = {"training": "training", "validation": "validation", "evaluation": "test"}
@@ -74,6 +75,9 @@ class Step(EndsOnExit):
         self._values = run._encode_values(values)
         run._emit(Begin(self._location, self.kind, began, self.name, using=self._refs, values=self._values, by=by))
         run._register_open(self)
+        if run._energy is not None and self.kind in LEARNING_KINDS:
+            with report_errors(run):
+                run._energy.begin(self._location)
         for data in inputs:
             if role := _default_role(self.kind, data):
                 run._emit(Used(self._location, data.ref, role))
@@ -100,6 +104,9 @@ class Step(EndsOnExit):
         run = self.run
         run._keep_long_error(error, self._location)
         elapsed = max(run._ticks() - ago - self._began, 0.0)
+        if run._energy is not None:
+            with report_errors(run):
+                run._energy.end(self._location)
         run._emit(Done(self._location, run._time() - ago, elapsed, *status_of_exit(error)))
 
     def _on_cell_error(self, error: BaseException) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from provml.journal.events import LEARNING_KINDS, STEP_KINDS, Produced
 from provml.journal.location import Location
-from provml.journal.redaction import is_secret, redact
+from provml.journal.redaction import is_marked, is_secret, redact
 from provml.model.values import PLAIN, plain
 from provml.recording.core import RunCore
 from provml.recording.data import Data
@@ -372,6 +372,8 @@ def _bind(signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: di
 
 def _is_parameter(name: str, value: Any) -> bool:
     """Return whether an argument is a plain value, or a short collection of plain values, and not a secret."""
+    if is_marked(value):
+        return len(str(value)) <= MAX_PARAMETER_SIZE
     if is_secret(name) or (isinstance(value, str) and len(value) > MAX_PARAMETER_SIZE):
         return False
     if isinstance(value, (list, tuple, dict)):

@@ -23,6 +23,7 @@ from provml.journal.run_files import HasId
 from provml.paths import atomic_write
 from provml.store.artifacts import ArtifactList
 from provml.store.export_formats import ExportFormat
+from provml.store.graph_names import PROVIDED_GRAPHS
 from provml.store.run_facts import ReportStore, RunFacts
 from provml.store.run_info import RunInfo
 
@@ -76,6 +77,14 @@ class Source:
         for run in [None] if self.is_all else [info.id for info in self.runs]:
             for quad in self.store.graph(run).quads_for_pattern(None, None, None, graph):
                 yield quad.triple
+
+    def named_graphs(self) -> Iterator[tuple[ox.NamedNode, Iterator[ox.Triple]]]:
+        """Yield the loaded named graphs with their triples, if everything is exported."""
+        if self.is_all:
+            graph = self.store.graph()
+            for name in graph.named_graphs():
+                if isinstance(name, ox.NamedNode) and name not in PROVIDED_GRAPHS:
+                    yield name, (quad.triple for quad in graph.quads_for_pattern(None, None, None, name))
 
     @cached_property
     def facts(self) -> RunFacts:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from provml.answers import format_cell
 from provml.answers.plot import Curves
 from provml.drawing.lineage import Lineage
 from provml.errors import PlotError, plural
@@ -48,6 +49,14 @@ ARTIFACTS = """SELECT DISTINCT ?name ?size ?sha256 WHERE {
   $run provml:hasArtifact ?artifact . ?artifact rdfs:label ?name ; provlake:sha256 ?sha256 .
   OPTIONAL { ?artifact provlake:sizeBytes ?size }
 } ORDER BY ?name ?sha256"""
+CONSUMPTION = """SELECT ?quantity ?value ?unit ?metered ?method WHERE {
+  $run provml:hadConsumption ?amount .
+  ?amount prov:value ?value ; provml:wasMetered ?metered ; provml:consumptionMethod ?method ;
+          provlake:wasDerivedFromAttribute ?attribute .
+  ?attribute rdfs:label ?quantity ; provlake:unit ?unit .
+  FILTER NOT EXISTS { ?amount provml:consumingComponent ?component }
+} ORDER BY DESC(?quantity) ?method"""
+UNITS = {"kW.h": "kWh", "kg": "kg CO2e"}
 DATA_NAMES = """SELECT DISTINCT ?data ?name WHERE {
   ?at provlake:wasMemberOfWorkflowExecution $run ; prov:used ?data .
   ?data a provlake:DataReference ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
@@ -141,6 +150,14 @@ class RunFacts:
     def has_uncommitted_changes(self) -> bool:
         """True if the code of the run, or of one of its processes, had changes that were not committed."""
         return "true" in str(self.environment.get("git dirty", "")).lower()
+
+    def consumption(self) -> dict[str, str]:
+        """Return energy and emissions of the run as text, with method, and whether they were metered."""
+        return {
+            str(quantity): f"{format_cell(value)} {UNITS.get(str(unit), unit)}, "
+            f"{'metered' if metered else 'modelled'} ({method})"
+            for quantity, value, unit, metered, method in self.tables.select(CONSUMPTION)
+        }
 
     @cached_property
     def curves(self) -> RunCurves:

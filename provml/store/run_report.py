@@ -158,6 +158,7 @@ class _Sections:
             "started": _time(info.started),
             "ended": _time(ended) if ended is not None else "",
             "duration": format_duration(info.seconds),
+            **facts.consumption(),
             "tags": ", ".join(info.tags),
             "people": join_names(dict.fromkeys(name for name, *_ in facts.people)),
             "code": self._code_version(),

@@ -25,7 +25,7 @@ from provml.store.leakage import leaking_trainings, restrict
 from provml.store.run_filter import compile_filter, suggest_columns
 from provml.store.run_info import RunInfo
 
-RANK_SUFFIX = re.compile("(?:@|%40)[0-9]+$")
+RANK_SUFFIX = re.compile(r"(@|%40)[0-9]+(\.[0-9]+)?$")
 """The end of the name of a stage that another rank than the first recorded."""
 PREFIXES = {"evaluation": "test_", "validation": "val_", "training": "train_"}
 """The prefix of measures by the kind of stage. A name without a prefix means the first of these columns that exists."""
@@ -93,6 +93,13 @@ VALIDATED_SECTIONS = """SELECT DISTINCT ?stage ?training WHERE {
   ?stage provml:latestEvaluation/prov:wasGeneratedBy/provml:validatedSection/provml:wasSectionOf ?training
 }"""
 """The two parts of VALIDATED, which the engine answers fast for some stages; of a union it does not."""
+CONSUMPTION = """SELECT ?stage ?name ?value WHERE {
+  ?stage provml:hadConsumption ?node .
+  ?node prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
+  FILTER NOT EXISTS { ?node provml:consumingComponent ?component }
+}"""
+CONSUMPTION_COLUMNS = {"energy": "energy_kwh", "emissions": "emissions_kg"}
+"""Columns of energy and emissions: of the training, or of the run if it has no training."""
 TYPES_OF_STAGES = """SELECT ?type ?stage ?run ?started WHERE {
   ?stage provlake:wasMemberOfWorkflowExecution ?run ; a ?type .
   FILTER (?type IN (provml:TrainingExecution, provml:ValidationExecution, provml:EvaluationExecution))
@@ -262,6 +269,8 @@ class _Loader:
     def table(self) -> RunTable:
         settings = self._values(HYPERPARAMETERS, first=True)
         measures = self._measures()
+        for node, consumption in self._consumption().items():
+            measures[node] = measures.get(node, {}) | consumption
         leaking = self._leaking()
         ranks = {run: _by_first_rank(stages.get("training", ()), settings) for run, stages in self.by_run.items()}
         has_several = any(len(trainings) > 1 for trainings in ranks.values())
@@ -319,6 +328,13 @@ class _Loader:
                     measures.setdefault(target, {}).update(row)
         return measures
 
+    def _consumption(self) -> dict[str, Row]:
+        """Return energy and emissions by stage and by run."""
+        rows: dict[str, Row] = {}
+        for node, name, value in self._select(CONSUMPTION):
+            rows.setdefault(node.value, {})[CONSUMPTION_COLUMNS.get(name.value, name.value)] = rdf.value(value)
+        return rows
+
     def _targets(self) -> Callable[[str], Iterable[str]]:
         """Return a function that gives the rows of a stage: trainings, or its run."""
         links: dict[str, set[str]] = {}
@@ -370,6 +386,13 @@ class _PartLoader(_Loader):
     def _leaking(self) -> set[str]:
         return leaking_trainings(self._select, self._trainings)
 
+    def _consumption(self) -> dict[str, Row]:
+        nodes = {*self.stages, *(str(info.iri) for info in self.infos)}
+        rows: dict[str, Row] = {}
+        for node, name, value in self._select(restrict(CONSUMPTION, "stage", nodes)):
+            rows.setdefault(node.value, {})[CONSUMPTION_COLUMNS.get(name.value, name.value)] = rdf.value(value)
+        return rows
+
 
 def natural_key(iri: str) -> list[Any]:
     """Return a sort key that orders the numbers in an IRI by value: 9 before 10."""
@@ -383,16 +406,25 @@ def _in_order(rows: Iterable[Mapping[str, Any]], key: Callable[[str], Any] = str
 def _by_first_rank(trainings: Iterable[str], settings: Mapping[str, Row]) -> dict[str, list[str]]:
     """Return trainings with their copies in other ranks of a distributed training: `training` with `training@1`.
 
+    If a launcher began the run, all ranks have a number: `training@0` with `training@1`.
     A rank with hyperparameters of its own is no copy: such ranks are a sweep.
     """
     names = list(trainings)
     nodes = set(names)
     copies: dict[str, list[str]] = {}
     for name in names:
-        first = RANK_SUFFIX.sub("", name)
-        is_copy = first in nodes and settings.get(first) == settings.get(name)
-        copies.setdefault(first if is_copy else name, []).append(name)
+        firsts = [first for first in _first_ranks(name) if first in nodes and settings.get(first) == settings.get(name)]
+        copies.setdefault(firsts[0] if firsts else name, []).append(name)
     return copies
+
+
+def _first_ranks(training: str) -> list[str]:
+    """Return the names that the first rank of a training may have: that of a parent process, or of rank 0."""
+    match = RANK_SUFFIX.search(training)
+    if match is None:
+        return []
+    base, sign, launch = training[: match.start()], match[1], match[2]
+    return [*([f"{base}{sign}0{launch}"] if launch else []), base, f"{base}{sign}0"]
 
 
 def _measure_order(name: str) -> tuple[int, str]:

@@ -88,6 +88,7 @@ def test_provml_run_records_the_ranks_of_a_torchrun_as_one_run(tmp_path: Path):
         assert files == ["rank-0", "rank-1"]
         rows = store.query(EPOCHS).rows
         assert rows == [(1, 2), (2, 2)], "each rank has its own course"
+        assert store.table().column("world_size") == [2], "the ranks of one training are one row"
 
 
 EPOCHS = """
@@ -171,7 +172,7 @@ if __name__ == "__main__":
 """
 ACCELERATE = """
 import provml
-from accelerate import Accelerator, debug_launcher
+from accelerate import Accelerator
 
 def train():
     accelerator = Accelerator(cpu=True)
@@ -186,18 +187,26 @@ def train():
 
 if __name__ == "__main__":
     provml.autolog(home=sys.argv[1], strict=True, capture_environment=False)
-    debug_launcher(train, num_processes=2)
+    train()
+    torch.distributed.destroy_process_group()
 """
+ACCELERATE_LAUNCH = [
+    *("-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"),
+    *("--main_process_port", "0", "--mixed_precision", "no", "--dynamo_backend", "no"),
+]
+"""The option is the only one that starts processes without MPI; the program uses the CPU."""
 
 
 @pytest.mark.parametrize(
-    ("package", "program"),
-    [("lightning", LIGHTNING), ("accelerate", TRAINING + ACCELERATE)],
-    ids=["ddp_spawn of Lightning", "launcher of Accelerate"],
+    ("package", "program", "launcher"),
+    [("lightning", LIGHTNING, []), ("accelerate", TRAINING + ACCELERATE, ACCELERATE_LAUNCH)],
+    ids=["ddp_spawn of Lightning", "accelerate launch"],
 )
-def test_the_processes_that_a_launcher_starts_are_ranks_of_one_run(package: str, program: str, tmp_path: Path):
+def test_the_processes_that_a_launcher_starts_are_ranks_of_one_run(
+    package: str, program: str, launcher: list[str], tmp_path: Path
+):
     pytest.importorskip(package)
-    launch(tmp_path, program)
+    launch(tmp_path, program, *launcher)
     with Store(tmp_path / "home") as store:
         (run,) = store.runs()
         names = {path.stem for path in (tmp_path / "home" / "runs" / run.id).glob("*.jsonl")}

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from engine_table import PAGE, table
 from engines import servers
-from example_runs import alexnet, leaks, seismic
+from example_runs import alexnet, energy, leaks, seismic
 from example_runs.asking import CATALOG
-from example_runs.cases import ALEXNET, CASES, LEAKS, SEISMIC
+from example_runs.cases import ALEXNET, CASES, ENERGY, LEAKS, SEISMIC
 from example_runs.expected_values import as_text
 from rdflib.plugins.sparql import prepareQuery
 
@@ -28,7 +28,7 @@ from provml.store.endpoint.sync import HomeSync
 
 HERE = Path(__file__).parents[1]
 DOMAIN = HERE / "example_runs" / "domain.ttl"
-WORLDS: dict[str, dict[str, Any]] = {"trainings": ALEXNET, "cycle": SEISMIC, "leaks": LEAKS}
+WORLDS: dict[str, dict[str, Any]] = {"trainings": ALEXNET, "cycle": SEISMIC, "leaks": LEAKS, "energy": ENERGY}
 ENGINES = ("oxigraph", "jena", "virtuoso")
 
 
@@ -46,6 +46,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     alexnet.write(folders["trainings"])
     seismic.life_cycle().write(folders["cycle"])
     leaks.write(folders["leaks"])
+    energy.write(folders["energy"])
     with provml.open(folders["cycle"]) as store:
         store.load(DOMAIN)
     return folders

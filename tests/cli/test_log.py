@@ -145,6 +145,7 @@ def test_every_event_is_formatted_as_at_most_one_printable_line(batches: bool):
         event.Implementation("training", UNSAFE, UNSAFE, UNSAFE, UNSAFE, VALUES, UNSAFE),
         event.ExecutionDetails("training", UNSAFE, UNSAFE, UNSAFE, UNSAFE, UNSAFE),
         event.CaptureErrors(1, UNSAFE),
+        event.Consumed("training", UNSAFE, 1.0, UNSAFE, UNSAFE, False, UNSAFE),
         event.Imported(1.0, UNSAFE, UNSAFE, UNSAFE, UNSAFE, UNSAFE, {UNSAFE: UNSAFE}, {UNSAFE: UNSAFE}),
         event.End(1e10, "FAILED", [UNSAFE, UNSAFE]),
     ]

@@ -103,4 +103,8 @@ LEAKS: dict[str, dict[str, Any]] = {
     "b12": {},
     "b12-given": {"model": "folded", "any_evaluation": True},
 }
-CASES = ALEXNET | SEISMIC | LEAKS
+ENERGY: dict[str, dict[str, Any]] = {
+    "b13": {},
+    "b13-given": {"model": "wide"},
+}
+CASES = ALEXNET | SEISMIC | LEAKS | ENERGY

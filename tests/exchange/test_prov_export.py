@@ -22,6 +22,7 @@ from provml.errors import WrongValue
 from provml.exchange.prov_export import FORMATS, prov_document, write_document
 from provml.rdf.graph_files import read_quads
 from provml.rdf.namespaces import RDF_TYPE, XSD
+from provml.rdf.prov_documents import read_document
 
 RUN = "https://w3id.org/provml/run/tuesday"
 
@@ -189,3 +190,34 @@ def test_any_triples_come_back(tmp_path: Path, triples: set[Any]):
     expected = stored(triples)
     for fmt in FORMATS:
         assert read_back(expected, fmt, tmp_path) == expected, fmt
+
+
+BUNDLES = r"""@prefix prov: <http://www.w3.org/ns/prov#> . @prefix ex: <http://example.org/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+ex:a a prov:Entity ; rdfs:label "a"@en .
+ex:first {
+    ex:e a prov:Entity ; prov:value 1.5 ; rdfs:label "tab\\there" ; prov:wasGeneratedBy ex:act .
+    ex:act a prov:Activity ; prov:used ex:a ; prov:qualifiedUsage ex:u .
+    ex:u a prov:Usage ; prov:entity ex:a ; prov:hadRole ex:role . ex:role rdfs:label "role" . }
+<http://example.org/se/cond%20x/1> { ex:e a prov:Entity, ex:Thing ; ex:note "x"^^ex:own . ex:loose ex:p ex:q . }
+<urn:sha256:00ff> { ex:z a prov:Agent, prov:Person . }
+<http://example.org:8080?a=ü> { ex:z a prov:Agent . }
+"""
+
+
+@pytest.mark.parametrize("fmt", ["provn", "prov-json", "prov-xml", "prov-jsonld"])
+def test_loaded_graphs_are_bundles_and_come_back_as_graphs(fmt: str, tmp_path: Path):
+    (tmp_path / "graphs.trig").write_text(BUNDLES)
+    document = tmp_path / f"all.{fmt.replace('prov-', 'prov.')}"
+    lines = []
+    for home, source in (("first", tmp_path / "graphs.trig"), ("second", document)):
+        with provml.open(tmp_path / home, create=True) as store:
+            store.load(source)
+            store.export(None, tmp_path / f"{home}.nq", "nq")
+            lines.append(sorted((tmp_path / f"{home}.nq").read_text().splitlines()))
+            if home == "first":
+                store.export(None, document, fmt)
+    assert lines[0] == lines[1]
+    bundles = {bundle.identifier.uri for bundle in read_document(document).bundles}
+    assert "http://example.org/first" in bundles
+    assert len(bundles) >= 3

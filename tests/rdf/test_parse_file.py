@@ -11,6 +11,7 @@ import pytest
 
 from provml.errors import FileFormatError
 from provml.rdf import parse_file
+from provml.rdf.graph_files import read_quads
 from provml.rdf.parse_file import MAX_STATEMENT_BYTES, ParsedFile
 
 RDF_XML = '<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:a="urn:a:">{}</r:RDF>'
@@ -61,6 +62,11 @@ HOSTILE = [
     ("long.ttl", TRIPLE.format(f'"{"x" * 30_000_000}"'), "longer than 16 MiB"),
     ("long.jsonld", f'{{"@id":"urn:a:a","urn:a:b":"{"x" * 30_000_000}"}}', "longer than 16 MiB"),
     ("long.rdf", RDF_XML.format(f"<a:N><a:p>{'x' * 30_000_000}</a:p></a:N>"), "longer than 16 MiB"),
+    (
+        "external.rdf",
+        f'<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]>{RDF_XML.format("<a:N><a:p>&x;</a:p></a:N>")}',
+        "it has an external entity, and nothing is fetched",
+    ),
     ("remote.jsonld", '{"@context":"http://localhost:9/x","@id":"urn:a:a","b":1}', "nothing is fetched"),
 ]
 
@@ -175,3 +181,12 @@ def test_a_statement_of_the_largest_size_is_parsed(tmp_path: Path) -> None:
     path = tmp_path / "a.nt"
     path.write_text(TRIPLE.format(f'"{"x" * (MAX_STATEMENT_BYTES - 100)}"'))
     assert len(parse(path)) == 1
+
+
+def test_a_prov_document_with_entities_is_refused_with_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "document.xml"
+    document = '<prov:document xmlns:prov="http://www.w3.org/ns/prov#"><prov:entity prov:id="a"/></prov:document>'
+    path.write_text(f'<!DOCTYPE p [<!ENTITY x SYSTEM "file:///etc/passwd">]>{document}')
+    with pytest.raises(FileFormatError) as caught:
+        list(read_quads(path))
+    assert caught.value.reason == "it defines entities of XML"

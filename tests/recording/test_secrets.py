@@ -117,7 +117,7 @@ def test_a_long_text_takes_linear_time(part: str):
 # ---- what the user decides
 
 
-def test_a_value_that_is_marked_is_recorded(monkeypatch: pytest.MonkeyPatch):
+def test_a_value_that_is_marked_is_recorded():
     value = provml.not_secret(PLAIN)
     assert value == PLAIN
     assert isinstance(value, str)
@@ -126,6 +126,19 @@ def test_a_value_that_is_marked_is_recorded(monkeypatch: pytest.MonkeyPatch):
     assert mask("password", provml.not_secret(1234)) == 1234
     assert mask("config", provml.not_secret({"api_key": KEY, "tokens": [KEY]})) == {"api_key": KEY, "tokens": [KEY]}
     assert redact_text(provml.not_secret(f"password={PLAIN}")) == f"password={PLAIN}"
+
+
+def test_a_marked_argument_of_a_step_is_recorded(isolated_home: Path):
+    with provml.record("flowers", home=isolated_home, run="marked") as run:
+
+        @run.step
+        def fetch(token: str, password: str) -> str:
+            return token
+
+        assert fetch(provml.not_secret("the word"), PLAIN) == "the word"
+    (journal,) = (isolated_home / "runs" / "marked").glob("*.jsonl")
+    assert "the word" in journal.read_text()
+    assert PLAIN not in journal.read_text()
 
 
 def test_variables_of_the_environment_add_and_remove_names(monkeypatch: pytest.MonkeyPatch):

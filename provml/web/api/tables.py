@@ -31,8 +31,6 @@ TABLES = {
 """Formats of tables by short name. The first is the default."""
 MAX_LIMIT = 10_000
 DEFAULT_LIMIT = 1000
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of a cell that a spreadsheet may take for a formula."""
 
 PAGE_QUERY = {
     "limit": {"type": "integer", "minimum": 0, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
@@ -110,12 +108,9 @@ def table_of(request: Request, answer: Answer, page: Answer, place: tuple[int, i
 
 def encode(answer: Answer, media: str, *, is_safe: bool = False) -> bytes:
     """Return a table in a format; `is_safe` quotes what a spreadsheet would take for a formula."""
-    if is_safe and media in ("text/csv", "text/tab-separated-values"):
-        rows = [tuple(f"'{v}" if isinstance(v, str) and v.startswith(FORMULA) else v for v in row) for row in answer]
-        answer = Answer(answer.columns, rows)
     writers: dict[str, Callable[[], str]] = {
-        "text/csv": answer.to_csv,
-        "text/tab-separated-values": answer.to_tsv,
+        "text/csv": lambda: answer.to_csv(escape_formulas=is_safe),
+        "text/tab-separated-values": lambda: answer.to_tsv(escape_formulas=is_safe),
         "application/sparql-results+json": lambda: answer.to_sparql("json"),
         "application/sparql-results+xml": lambda: answer.to_sparql("xml"),
     }

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
-from provml.errors import ProvmlError
+from provml.errors import NodeNotFound, ProvmlError, RunNotFound
 from provml.web import provenance
 from provml.web.negotiation import negotiate
 from provml.web.problems import TITLES, Problem
@@ -145,6 +145,13 @@ def _page(viewer: Viewer, page: PageFunction, active: str) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         if not await _is_read(request, viewer):
             return await _progress(request, viewer)
+        service = service_of(request)
+        position = service.store.position
+        try:
+            return await run_in_threadpool(answer, request)
+        except (RunNotFound, NodeNotFound):  # it may have begun since the last look at the journals
+            if await service.fresh() == position:
+                raise
         return await run_in_threadpool(answer, request)
 
     def answer(request: Request) -> Response:

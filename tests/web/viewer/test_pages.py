@@ -530,3 +530,20 @@ def test_the_ways_to_ask_are_tabs_that_need_no_script(flowers: TestClient):
         "URL",
     ]
     assert text.count('type="radio" name="way"') == text.count("<section aria-label") == 5
+
+
+def test_a_run_that_began_after_the_last_look_at_the_journals_has_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("provml.web.viewer.routes.CHEAP_SECONDS", -1.0)  # each look counts as a costly one
+    monkeypatch.setattr("provml.web.viewer.routes.FRESH_SECONDS", 1000.0)
+    home = tmp_path / "home"
+    settings = ServiceSettings(home, tokens=Tokens(READ, WRITE), sync_seconds=1000.0)
+    with (
+        Service(settings) as service,
+        TestClient(create_app(service), base_url=HOST, headers=bearer(WRITE)) as client,
+    ):
+        assert client.get("/").status_code == 200
+        with provml.record("late", home=home, run="late", capture_environment=False):
+            assert client.get("/runs/late").status_code == 200
+        assert client.get("/runs/nothing").status_code == 404
