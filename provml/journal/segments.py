@@ -208,7 +208,7 @@ def _rebuild(home: Path, reason: str) -> Manifest:
     for listed in sorted(lists, key=lambda item: item.time):
         runs |= listed.runs
     rebuilt = Manifest(home).replaced((), runs)
-    if str(home) not in _DAMAGE:
+    if _DAMAGE.get(str(home)) != reason:
         message = "provml: %s of %s is damaged (%s). Nothing is lost: it is rebuilt from the segments."
         import logging  # not at the top: recording does not need it
 

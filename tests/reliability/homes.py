@@ -78,3 +78,14 @@ def answers(store: Store) -> dict[str, Any]:
         "loaded": sorted(map(str, loaded.rows)),  # type: ignore[union-attr]  # no ASK query
         "ask": sorted(map(str, store.ask("epochs-by-loss", model=GOOD, run=GOOD).rows)),
     }
+
+
+def difference(found: dict[str, Any], expected: dict[str, Any]) -> str:
+    """Return which answers differ and how; empty if none does."""
+    texts = []
+    for name in expected:
+        if found[name] != expected[name]:
+            more = [item for item in found[name] if item not in expected[name]]
+            fewer = [item for item in expected[name] if item not in found[name]]
+            texts.append(f"{name}: {more[:3]} instead of {fewer[:3]}")
+    return "; ".join(texts)

@@ -182,7 +182,7 @@ def kill_indexers(folder: Path, count: int, seed: int = 0) -> Iterator[str]:
         if outcome.error:
             yield f"{outcome.error} {outcome.detail}"
         else:
-            yield "" if outcome.value == expected else "answers differ"
+            yield homes.difference(outcome.value, expected)
 
 
 def _read(home: Path) -> dict[str, Any]:
