@@ -249,8 +249,8 @@ def test_recording_indexing_and_querying_run_concurrently(home: Path, started: l
     indexer = start(INDEX, home)
     started.append(indexer)
     wait_for(indexer, "begun")
-    recorders = [start(RECORD, home, name, 4) for name in ("x", "y", "z")]
-    askers = [start(ASK, home, name, 5) for name in ("p", "q", "r")]
+    recorders = [start(RECORD, home, name, 3) for name in ("x", "y", "z")]
+    askers = [start(ASK, home, name, 3) for name in ("p", "q", "r")]
     started += recorders + askers
     for process in recorders + askers:
         finish(process)
@@ -258,9 +258,9 @@ def test_recording_indexing_and_querying_run_concurrently(home: Path, started: l
     finish(indexer)
     with Store(home) as store:
         runs = store.runs()
-        assert len(runs) == 3 * 4 + 3 * 5
+        assert len(runs) == 3 * 3 + 3 * 3
         assert {info.status for info in runs} == {"FINISHED"}
-        assert store.query(BATCHES)[0] == (3 * 4 * 5 * 100,)
+        assert store.query(BATCHES)[0] == (3 * 3 * 5 * 100,)
         assert store.problems == store.verify() == []
         assert quads(store) == in_memory(home)
     assert not list((home / "index").glob("reader-*"))
