@@ -80,12 +80,12 @@ def answers(store: Store) -> dict[str, Any]:
     }
 
 
-def difference(found: dict[str, Any], expected: dict[str, Any]) -> str:
+def difference(actual: dict[str, Any], expected: dict[str, Any]) -> str:
     """Return which answers differ and how; empty if none does."""
     texts = []
     for name in expected:
-        if found[name] != expected[name]:
-            more = [item for item in found[name] if item not in expected[name]]
-            fewer = [item for item in expected[name] if item not in found[name]]
+        if actual[name] != expected[name]:
+            more = [item for item in actual[name] if item not in expected[name]]
+            fewer = [item for item in expected[name] if item not in actual[name]]
             texts.append(f"{name}: {more[:3]} instead of {fewer[:3]}")
     return "; ".join(texts)
