@@ -219,7 +219,7 @@ def _fast_path(
     if fast_type is None or pattern or choices or len(limits) > 1:
         return None, None
     if not limits:
-        return fast_type, None
+        return fast_type, str.isascii if fast_type is str else None
     limit, bound = limits[0]
     if limit != "minInclusive" or kind not in ("float", "integer"):
         return None, None
@@ -363,8 +363,10 @@ FAST_TYPES: dict[str, type] = {
     "boolean": bool,
     "datetime": datetime,
     "any": float,
+    "text": str,
+    "words": str,
 }
-"""For a kind of field, the type of values that need neither a check nor a conversion if the field has no facets."""
+"""For a kind of field without facets, the type of values that need no conversion; text has to be ASCII for that."""
 
 EXPECTED: dict[str, str] = {
     "float": "a number (float)",

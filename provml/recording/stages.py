@@ -119,10 +119,16 @@ class Step(EndsOnExit):
 
     @never_raise
     def parameters(self, /, **values: Any) -> None:
-        """Record more parameters."""
-        if encoded := self.run._encode_values(values):
+        """Record more parameters. One that has this value already is not recorded again."""
+        encoded = {name: value for name, value in self.run._encode_values(values).items() if not self._has(name, value)}
+        if encoded:
             self.run._emit(Parameter(self._location, encoded))
             self._values |= encoded
+
+    def _has(self, name: str, value: Any) -> bool:
+        """Return whether a parameter was recorded with this value: 1 is not True."""
+        recorded = self._values.get(name)
+        return name in self._values and type(recorded) is type(value) and recorded == value
 
     @never_raise
     def _update(self, using: Using, values: Mapping[str, Any]) -> None:

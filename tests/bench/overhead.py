@@ -360,12 +360,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300, help="begin no further round after this time")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument(
-        "--only", default="", help="only contenders with this text in their name, the control and the limit"
+        "--only",
+        action="append",
+        help="only contenders with this text in their name, the control and the limit; repeat it for more",
     )
     options = parser.parse_args()
     names = []
+    texts = options.only or [""]
     for name, (package, _, _) in CONTENDERS.items():
-        if options.only not in name and "control" not in name and "limit" not in name:
+        if not any(text in name for text in texts) and "control" not in name and "limit" not in name:
             continue
         if package and importlib.util.find_spec(package) is None:
             print(f"{name}: not installed, skipped")

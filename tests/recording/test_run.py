@@ -553,6 +553,13 @@ def test_a_list_is_a_parameter_but_not_a_measure(value: Any, text: str):
     assert events_of(Measured, run) == []
 
 
+def test_a_parameter_that_has_its_value_already_is_not_recorded_again():
+    with record() as run, run.training(batch_size=8, seed=1) as training:
+        training.parameters(batch_size=8, seed=1.5, workers=0)
+        training.parameters(batch_size=8, workers=False)
+    assert [event.values for event in events_of(Parameter, run)] == [{"seed": 1.5, "workers": 0}, {"workers": False}]
+
+
 @pytest.mark.parametrize("wrong", [object, np.zeros(2), Tensor(1.0, (1,)), 1j, {1}], ids=str)
 def test_a_measure_that_is_not_a_scalar_is_a_capture_error_of_its_own(wrong: Any, caplog: pytest.LogCaptureFixture):
     with record(strict=False) as run:

@@ -34,6 +34,16 @@ class Change(NamedTuple):
     techniques: dict[str, Technique]
 
 
+class Steps(NamedTuple):
+    """Steps of one loss each, in one epoch, one after the other."""
+
+    measure: str
+    losses: list[Any]
+    """Numbers, tensors of one element, or lists of several to add up."""
+    began: float
+    ends: list[float]
+
+
 class LoopCapture(CaptureBase):
     """Records the training loops that an observer recognizes, one after the other.
 
@@ -60,6 +70,8 @@ class LoopCapture(CaptureBase):
         self.row_total = 0
         """Rows of the training so far."""
         self._rows: list[Row] = []
+        self._steps: Steps | None = None
+        """Steps after the rows."""
         self._last_row: Row | None = None
         self._row_count = 0
         self._means: dict[str, list[float]] = {}
@@ -207,6 +219,8 @@ class LoopCapture(CaptureBase):
                 self.record_changes()
             finally:
                 self.tracker.observed = None
+        if self._steps is not None:
+            self._flush()
         self._rows.append(row)
         self._last_row = row
         self.row_total += 1
@@ -217,6 +231,16 @@ class LoopCapture(CaptureBase):
             else:
                 self._flushed = row.ended
 
+    def _add_steps(self, steps: Steps) -> None:
+        """Add steps without a change, in the epoch of the last row."""
+        if self._steps is not None:
+            self._flush()
+        self._steps = steps
+        self.row_total += len(steps.ends)
+        is_number = type(steps.losses[-1]) is float
+        if is_number and (len(steps.ends) >= FLUSH_ROWS or steps.ends[-1] - self._flushed > FLUSH_SECONDS):
+            self._flush()
+
     def _are_in_main_memory(self) -> bool:
         return all(
             type(loss) is float or loss.device.type == "cpu"
@@ -225,33 +249,46 @@ class LoopCapture(CaptureBase):
         )
 
     def _flush(self) -> None:
-        """Write the rows as one event. This converts the losses, which waits for the device that computed them."""
+        """Write what waits as one event. This converts the losses, which waits for the device that computed them."""
         rows, self._rows = self._rows, []
+        steps, self._steps = self._steps, None
         self._flushed = perf_counter()
-        if not rows or self.epoch is None:
+        if self.epoch is None:
             return
-        offset = time() - perf_counter()
         columns: dict[str, list[Any]] = {}
-        for position, values in enumerate(self._row_values(rows)):
+        for position, values in enumerate(self._row_values(rows) if rows else ()):
             for name, value in values.items():
                 columns.setdefault(name, [None] * len(rows))[position] = value
-                if name != EVALUATIONS:
-                    total = self._means.setdefault(name, [0.0, 0])
-                    total[0], total[1] = total[0] + value, total[1] + 1
-        first = self._row_count + 1
-        self._row_count += len(rows)
-        if self.run.detail == "batch":
-            chosen = [i for i in range(len(rows)) if not (first + i - 1) % self.run.every]
-            if chosen:
-                self.run._emit(
-                    Batches(
-                        self.epoch._location,
-                        [first + i for i in chosen],
-                        [rows[i].ended + offset for i in chosen],
-                        [max(rows[i].ended - rows[i].began, 0.0) for i in chosen],
-                        {name: [_encoded(column[i]) for i in chosen] for name, column in columns.items()},
-                    )
-                )
+        begins, ends = [row.began for row in rows], [row.ended for row in rows]
+        if steps is not None:
+            for name in columns:
+                if name != steps.measure:
+                    columns[name] += [None] * len(steps.ends)
+            columns.setdefault(steps.measure, [None] * len(rows)).extend(_sums(steps.losses))
+            begins += [steps.began, *steps.ends[:-1]]
+            ends += steps.ends
+        if ends:
+            self._write_batches(begins, ends, columns)
+
+    def _write_batches(self, begins: list[float], ends: list[float], columns: dict[str, list[Any]]) -> None:
+        """Write the next batches of the epoch as one event, and add up their measures."""
+        for name, column in columns.items():
+            if name != EVALUATIONS:
+                values = [value for value in column if value is not None]
+                total = self._means.setdefault(name, [0.0, 0])
+                total[0], total[1] = sum(values, total[0]), total[1] + len(values)
+        first, every = self._row_count + 1, self.run.every
+        self._row_count += len(ends)
+        if self.run.detail != "batch" or self.epoch is None:
+            return
+        chosen = slice(-(first - 1) % every, None, every)
+        offset = time() - perf_counter()
+        index = list(range(first, first + len(ends)))[chosen]
+        times = [ended + offset for ended in ends[chosen]]
+        seconds = [max(ended - began, 0.0) for began, ended in zip(begins[chosen], ends[chosen], strict=True)]
+        encoded = {name: _encoded(column[chosen]) for name, column in columns.items()}
+        if index:
+            self.run._emit(Batches(self.epoch._location, index, times, seconds, encoded))
 
     # ---- validations and evaluations
 
@@ -363,5 +400,13 @@ def to_floats(tensors: list[Any]) -> list[float]:
         return [float(tensor) for tensor in tensors]
 
 
-def _encoded(value: Any) -> Any:
-    return value if value is None or value - value == 0.0 else jsonable(value)
+def _sums(losses: list[Any]) -> list[float]:
+    """Return the loss of each step, where a step may have several."""
+    if not any(type(loss) is list for loss in losses):
+        return to_floats(losses)
+    numbers = iter(to_floats([item for loss in losses for item in (loss if type(loss) is list else [loss])]))
+    return [sum(next(numbers) for _ in range(len(loss) if type(loss) is list else 1)) for loss in losses]
+
+
+def _encoded(column: list[Any]) -> list[Any]:
+    return [value if value is None or value - value == 0.0 else jsonable(value) for value in column]

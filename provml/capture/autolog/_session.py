@@ -148,6 +148,8 @@ class Session:
         self._owners += 1
         if self._owners == 1:
             os.environ[SILENT] = "1"
+        if self.torch_observer is not None:
+            self.torch_observer.steady.thread = 0  # its next call asks who records
         try:
             yield
         finally:

@@ -7,7 +7,7 @@ call `train_on_batch`, or `apply` of an optimizer.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +95,7 @@ def _wrap_optimizers(keras: Any, loops: Loops, patches: Patches) -> None:
 
     def make_apply(original: Callable[..., Any]) -> Callable[..., Any]:
         def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_tracing() or not loops.is_observing():
+            if is_tracing(args, kwargs) or not loops.is_observing():
                 return original(self, *args, **kwargs)
             before = session.guard(loops.before_step, self, self)
             loops.is_inside = True
@@ -122,15 +122,27 @@ def _wrap_optimizers(keras: Any, loops: Loops, patches: Patches) -> None:
     patches.on_undo(lambda: session.other_optimizers.remove(keras.optimizers.Optimizer))
 
 
-def _tracing_check(keras: Any) -> Callable[[], bool]:
-    """Return a function that tells whether a step is being compiled: it is made later, without Python."""
+def _tracing_check(keras: Any) -> Callable[[Any, Any], bool]:
+    """Return a function that tells whether a step is being compiled: it is made later, without Python.
+
+    It is called with the arguments of `apply`.
+    """
     backend = keras.backend.backend()
     if backend == "torch":
         is_compiling: Callable[[], bool] = sys.modules["torch"].compiler.is_compiling
-        return is_compiling
+        return lambda args, kwargs: is_compiling()
     if backend == "tensorflow":
-        return lambda: not sys.modules["tensorflow"].executing_eagerly()
-    return lambda: True  # JAX passes the weights through a function of its own
+        return lambda args, kwargs: not sys.modules["tensorflow"].executing_eagerly()
+    if backend == "jax":
+        tracer = getattr(sys.modules["jax"].core, "Tracer", object)
+        return lambda args, kwargs: any(isinstance(item, tracer) for item in _gradients(args, kwargs))
+    return lambda args, kwargs: True
+
+
+def _gradients(args: Any, kwargs: Any) -> Iterable[Any]:
+    """Return the gradients that `apply` was called with."""
+    gradients = args[0] if args else kwargs.get("grads")
+    return gradients if isinstance(gradients, (list, tuple)) else [gradients]
 
 
 def _record_file(session: Session, loops: Loops, model: Any, path: Any) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
+from threading import get_ident
 from time import perf_counter
 from typing import Any
 
 from provml.capture.autolog._patches import Patches
 from provml.capture.autolog._session import Session
-from provml.capture.autolog.torch._observer import Observer
+from provml.capture.autolog.torch._observer import ONLY_OPTIMIZER, Observer
 
 LOSSES = (
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
@@ -42,7 +43,12 @@ def _hook_steps(torch: Any, observer: Observer, patches: Patches) -> None:
     """Register PyTorch's global hooks before and after the steps of all optimizers."""
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+    steady = observer.steady
+
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if steady.thread == get_ident() and steady.optimizer() is optimizer:
+            steady.is_stepping = True
+            return
         try:
             if observer.is_observing():
                 observer.before_step(optimizer)
@@ -51,6 +57,11 @@ def _hook_steps(torch: Any, observer: Observer, patches: Patches) -> None:
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         try:
+            if steady.thread == get_ident() and steady.optimizer() is optimizer:
+                steady.is_stepping = False
+                if steady.add_step(optimizer):
+                    return
+                observer.before_step(optimizer)
             if observer.is_observing():
                 observer.after_step(optimizer)
         except Exception as error:
@@ -139,8 +150,18 @@ def _wrap_loaders(torch: Any, observer: Observer, patches: Patches) -> None:
         if hasattr(type(iterator), "__weakref__") or hasattr(iterator, "__dict__"):
             observer.on_pass(loader, iterator)
 
+    steady, is_grad_enabled = observer.steady, torch.is_grad_enabled
+
     def make_next(original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(iterator: Any) -> Any:  # noqa: N807  # the name of Python
+            if steady.thread == get_ident() and steady.iterator() is iterator and is_grad_enabled():
+                try:
+                    data = original(iterator)
+                except StopIteration:
+                    observer.session.guard(observer.on_last_batch, iterator)
+                    raise
+                steady.batches += 1
+                return data
             asked = perf_counter()
             try:
                 data = original(iterator)
@@ -171,50 +192,84 @@ def _compiler_check(torch: Any) -> Callable[[], object]:
 
 def _wrap_gradients(torch: Any, observer: Observer, patches: Patches) -> None:
     """Wrap the backward pass and the scaling of losses."""
-    compiler = _compiler_check(torch)
-
-    def make_backward(original: Callable[..., Any]) -> Callable[..., Any]:
-        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            states = None
-            try:
-                if observer.is_observing():
-                    states = observer.before_backward(tensors)
-            except Exception as error:
-                observer.session.report(error)
-            result = original(tensors, *args, **kwargs)
-            if states is not None:
-                try:
-                    observer.after_backward(states)
-                except Exception as error:
-                    observer.session.report(error)
-            return result
-
-        wrapper = wraps(original)(backward)
-        disabled: list[Callable[..., Any]] = []
-
-        def chosen(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            if compiler() is None:
-                return wrapper(tensors, *args, **kwargs)
-            if not disabled:
-                disabled.append(torch.compiler.disable(wrapper))
-            return disabled[0](tensors, *args, **kwargs)
-
-        chosen._torchdynamo_disable = True  # type: ignore[attr-defined]  # the compiler calls it and does not look inside
-        return wraps(original)(chosen)
 
     def on_scale(result: Any, scaler: Any, outputs: Any) -> None:
         observer.on_scale(scaler, outputs, result)
 
-    patches.wrap(torch.autograd, "backward", make_backward)
+    patches.wrap(torch.autograd, "backward", lambda original: _choose_backward(torch, observer, original))
     patches.wrap(torch.amp.GradScaler, "scale", lambda original: _observed(observer, original, on_scale))
+
+
+def _choose_backward(torch: Any, observer: Observer, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the backward pass that is observed: in a steady loop, otherwise, and inside of compiled code."""
+    compiler, steady, read_loss = _compiler_check(torch), observer.steady, _make_loss_reader(torch, observer)
+    observed = _observed_backward(observer, original)
+    disabled: list[Callable[..., Any]] = []
+
+    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        if compiler() is not None:
+            if not disabled:
+                disabled.append(torch.compiler.disable(observed))
+            return disabled[0](tensors, *args, **kwargs)
+        loss = read_loss(tensors) if steady.thread == get_ident() else None
+        if loss is None:
+            return observed(tensors, *args, **kwargs)
+        steady.pending, steady.used_batch = loss, steady.batches
+        result = original(tensors, *args, **kwargs)
+        if steady.pending is not None:
+            steady.pending = None
+            steady.mirror.losses.append(loss)
+        else:  # something else happened during the backward pass
+            observer.session.guard(observer.after_backward, ONLY_OPTIMIZER)
+        return result
+
+    backward._torchdynamo_disable = True  # type: ignore[attr-defined]  # the compiler calls it and does not look inside
+    return wraps(original)(backward)
+
+
+def _make_loss_reader(torch: Any, observer: Observer) -> Callable[[Any], Any]:
+    """Return a function that returns the loss of a steady loop as it is now; None if it is not a scalar."""
+    tensor_type = torch.Tensor
+
+    def read_loss(loss: Any) -> Any:
+        if type(loss) is not tensor_type:
+            return None
+        try:
+            return loss.item() if loss.is_cpu and observer.functional is None else observer.copy_scalar(loss)
+        except Exception:  # it has several elements, or no value
+            return None
+
+    return read_loss
+
+
+def _observed_backward(observer: Observer, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a backward pass whose loss goes to the optimizers that it reached."""
+
+    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        states = None
+        try:
+            if observer.is_observing():
+                states = observer.before_backward(tensors)
+        except Exception as error:
+            observer.session.report(error)
+        result = original(tensors, *args, **kwargs)
+        if states is not None:
+            try:
+                observer.after_backward(states)
+            except Exception as error:
+                observer.session.report(error)
+        return result
+
+    return wraps(original)(backward)
 
 
 def _wrap_zero_grad(torch: Any, observer: Observer, patches: Patches) -> None:
     """Wrap `zero_grad`, which forgets the losses in the gradients."""
+    mirrors = observer.mirrors
 
     def make_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
         def zero_grad(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            mirror = observer.mirrors.get(id(optimizer))
+            mirror = mirrors.get(id(optimizer))
             if mirror is not None and mirror.losses and observer.is_observing():
                 mirror.clear()
             return original(optimizer, *args, **kwargs)
@@ -230,18 +285,22 @@ def _wrap_zero_grad(torch: Any, observer: Observer, patches: Patches) -> None:
 
 def _wrap_losses(torch: Any, observer: Observer, patches: Patches) -> None:
     """Wrap the loss functions: the loss of a validation is seen nowhere else."""
-    functional, is_compiling = torch.nn.functional, torch.compiler.is_compiling
+    functional, is_traced, is_compiling = (
+        torch.nn.functional,
+        torch.compiler.is_dynamo_compiling,
+        torch.compiler.is_compiling,
+    )
 
     def make_loss(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def loss(*args: Any, **kwargs: Any) -> Any:
             value = original(*args, **kwargs)
-            if is_compiling():
+            if is_traced():
                 return value
             try:
                 if value.requires_grad:
                     if name not in observer.whole_losses and observer.is_observing():
                         observer.on_training_loss(name, value)
-                elif observer.is_observing() and type(value) is torch.Tensor and value.ndim == 0:
+                elif observer.is_observing() and type(value) is torch.Tensor and not value.ndim and not is_compiling():
                     first: Any = args[0] if args else kwargs.get("input")
                     rows = first.shape[0] if getattr(first, "ndim", 0) else 1
                     observer.on_functional(name, value, rows, _is_sum(args, kwargs))

@@ -11,7 +11,7 @@ from typing import Any
 
 from provml.capture import _data, _layers
 from provml.capture._hyperparameters import Technique, is_same
-from provml.capture.autolog._loop_capture import EVALUATIONS, Change, LoopCapture, to_floats
+from provml.capture.autolog._loop_capture import EVALUATIONS, Change, LoopCapture, Steps, to_floats
 from provml.capture.autolog._timeline import Phase, Row
 from provml.capture.torch._optimizers import OptimizerTracker, unwrap_network
 from provml.capture.torch._schedulers import initial_settings
@@ -281,6 +281,10 @@ class Capture(LoopCapture):
                 measures[EVALUATIONS] = row.closures
             values.append(measures)
         return values
+
+    def add_steps(self, number: int, losses: list[Any], began: float, ends: list[float]) -> None:
+        """Add steps of an optimizer in the open epoch, one after the other, without a change."""
+        self._add_steps(Steps(self._loss_names().get(number, "loss"), losses, began, ends))
 
     def _measure_name(self, name: str) -> str:
         """Return the name of a loss of a phase. Only the whole loss of the training is named so."""

@@ -24,6 +24,8 @@ class Mirror:
         self.losses: list[Any] = []
         self.is_stepping = False
         """Whether a step is being made: what happens inside is the optimizer's own evaluation of the loss."""
+        self.has_taken = False
+        """Whether a step inside of a backward pass has taken its loss already."""
         self.closures = 0
         parameters = [item for group in optimizer.param_groups for item in group["params"] if item.requires_grad]
         positions = sorted({0, len(parameters) // 2, len(parameters) - 1}) if parameters else []
@@ -31,6 +33,16 @@ class Mirror:
         self._groups: Any = None
         self._snapshots: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self._tensors: list[tuple[Any, int]] = []
+
+    @property
+    def values(self) -> list[dict[str, Any]]:
+        """The hyperparameters of each group at the last `watch`."""
+        return [values for _, values in self._snapshots]
+
+    @property
+    def has_tensors(self) -> bool:
+        """Whether a hyperparameter is a tensor, which may change in place."""
+        return bool(self._tensors)
 
     def watch(self, optimizer: Any) -> None:
         """Remember the hyperparameters of the optimizer, as long as it lives."""
@@ -76,6 +88,13 @@ class Mirror:
         self.losses += losses
         if len(self.losses) > MAX_LOSSES:
             self.losses = []
+
+    def add_unless_taken(self, losses: list[Any]) -> None:
+        """Add the losses of a backward pass that has ended."""
+        if self.has_taken:
+            self.has_taken = False
+        else:
+            self.add(losses)
 
     def clear(self) -> None:
         """Forget the losses: the gradients were set to zero."""

@@ -19,6 +19,7 @@ from provml.capture.autolog._timeline import LOADER, Pass, Phase, Row, now
 from provml.capture.autolog.torch._capture import Capture, Setup
 from provml.capture.autolog.torch._losses import Mirror
 from provml.capture.autolog.torch._networks import find_network
+from provml.capture.autolog.torch._steady import MAX_MISSES, SteadyLoop
 from provml.recording.frames import CallTracker, ForeignLoop, LoopPosition, is_called_from
 
 LIBRARIES = ("torch", "provml", "accelerate", "apex", "deepspeed")
@@ -49,6 +50,9 @@ class Observer:
         self._serials: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         """Optimizers by the order of their construction, from 1."""
         self._schedulers: list[weakref.ref[Any]] = []
+        self.steady = SteadyLoop(self.hand_on_steady)
+        self.mirrors: dict[int, Mirror] = {}
+        """The losses in the gradients of each optimizer, by its identity."""
         self._reset()
         _observers.add(self)
 
@@ -59,8 +63,8 @@ class Observer:
         self._setup: Setup | None = None
         """The training whose first row is not complete yet."""
         self._began = 0.0
-        self.mirrors: dict[int, Mirror] = {}
-        """The losses in the gradients of each optimizer, by its identity."""
+        self.steady.clear()
+        self.mirrors.clear()
         self._numbers: dict[int, int] = {}
         """The number of each optimizer in the training, by its identity."""
         self._ignored: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -76,7 +80,8 @@ class Observer:
         self._calls = CallTracker(*LIBRARIES)
         self._called: dict[int, weakref.ref[Any]] = {}
         self._is_inside_call = False
-        self._functional: tuple[weakref.ref[Any], str] | None = None
+        self.functional: tuple[weakref.ref[Any], str] | None = None
+        """The last result of a loss function that may be the whole loss of the training, and its name."""
         self._scaled: tuple[weakref.ref[Any], weakref.ref[Any]] | None = None
         self._scaler: weakref.ref[Any] | None = None
         self._loaded: list[tuple[weakref.ref[Any], Any]] = []
@@ -108,6 +113,57 @@ class Observer:
         self._reset()
         self._is_forked = True
 
+    # ---- the short path
+
+    def enter_steady(self, optimizer: Any, mirror: Mirror) -> None:
+        """Take the short path if everything is known about the next step, other than its loss."""
+        steady, capture, source, latest = self.steady, self._capture, self._training_pass, self._latest
+        if steady.misses >= MAX_MISSES or capture is None or capture.epoch is None or self._setup is not None:
+            return
+        if source is None or source.is_over or latest is None or latest[1] is not source or self._scaler is not None:
+            return
+        if capture.timeline.rule != LOADER or len(self.mirrors) != 1 or mirror.has_tensors or self._phase is not None:
+            return
+        if self._pending_losses:
+            return  # a step inside of a backward pass
+        module = getattr(type(optimizer).step, "__module__", "")
+        is_plain = module.startswith("torch.optim.") and not isinstance(optimizer, self.torch.optim.LBFGS)
+        if is_plain and not self.needs_calls:  # other optimizers may set hyperparameters in a step
+            steady.enter(source, latest[0], optimizer, mirror)
+
+    def leave_steady(self) -> None:
+        """Leave the short path, if it is taken: all is as if it had not been."""
+        steady, source = self.steady, self.steady.source
+        if source is None:
+            return
+        steady.thread = 0
+        self.hand_on_steady()
+        source.batches += steady.batches
+        source.is_fresh = steady.batches != steady.used_batch
+        if steady.pending is not None:
+            self._pending_losses = [steady.pending]
+        optimizer, is_stepping = steady.optimizer(), steady.is_stepping
+        steady.misses = 0 if steady.steps > 1 else steady.misses + 1
+        steady.clear()
+        if is_stepping and optimizer is not None:
+            self.before_step(optimizer)
+
+    def hand_on_steady(self) -> None:
+        """Hand on the steps of the short path, but not the last one, which stays open."""
+        steady, source, capture = self.steady, self.steady.source, self._capture
+        losses, ends = steady.take()
+        if not ends or source is None or capture is None:
+            return
+        self._end_row()
+        number, began, last = next(iter(self._numbers.values())), self._previous_end, losses.pop()
+        if losses:
+            capture.add_steps(number, losses, began, ends[:-1])
+            began = ends[-2]
+        row = self._row = Row(began, source, source.batches + steady.step_batch, self._calls.number, ends[-1])
+        row.losses[number], row.steps[number] = last if type(last) is list else [last], 1
+        self._previous_end = capture.last_activity = row.ended
+        capture.steps += len(ends)
+
     @property
     def needs_calls(self) -> bool:
         """Whether the network of some optimizer is not known yet."""
@@ -120,6 +176,7 @@ class Observer:
 
     def on_optimizer(self, optimizer: Any) -> None:
         """Note a new optimizer."""
+        self.leave_steady()
         self._optimizer_count += 1
         self._serials[optimizer] = self._optimizer_count
         self._add_mirror(optimizer)
@@ -153,15 +210,20 @@ class Observer:
 
     def on_pass(self, loader: Any, iterator: Any) -> None:
         """Note that a loop over a loader begins, unless a framework loops."""
+        self.leave_steady()
+        self.steady.misses = 0
         if is_called_from(*FRAMEWORKS):
             return
         began = now()
         if self._phase is not None and (self._phase.losses or self._phase.batches):
             self._end_phase(began)
         self._passes[iterator] = Pass(loader, began, loop=ForeignLoop(iterator, *LIBRARIES))
+        if self._latest is not None and self._latest[0]() is iterator:  # persistent workers use it again
+            self._latest = None
 
     def on_batch(self, iterator: Any, asked: float) -> None:
         """Note that a loader gave a batch."""
+        self.leave_steady()
         latest = self._latest
         if latest is not None and latest[0]() is iterator:
             source = latest[1]
@@ -185,6 +247,8 @@ class Observer:
 
     def on_last_batch(self, iterator: Any) -> None:
         """Note that a loader has no more batches."""
+        if self.steady.thread == get_ident():
+            self.leave_steady()
         source = self._passes.get(iterator)
         if source is not None:
             source.is_over = True
@@ -195,10 +259,11 @@ class Observer:
 
     def on_training_loss(self, name: str, value: Any) -> None:
         """Note the result of a loss function of PyTorch with gradients, which may be the whole loss or a part of it."""
-        self._functional = weakref.ref(value), name
+        self.functional = weakref.ref(value), name
 
     def on_functional(self, name: str, value: Any, rows: int, is_sum: bool) -> None:
         """Note the result of a loss function of PyTorch without gradients."""
+        self.leave_steady()
         if self._capture is not None or self._setup is not None:
             phase = self._phase_of(now(), WITHOUT_GRADIENTS, None)
             phase.losses.append((name, value.detach().clone(), rows, is_sum))
@@ -206,12 +271,14 @@ class Observer:
 
     def on_scale(self, scaler: Any, unscaled: Any, scaled: Any) -> None:
         """Note a loss that a GradScaler scaled."""
+        self.leave_steady()
         self._scaler = weakref.ref(scaler)
         if isinstance(unscaled, self.torch.Tensor):
             self._scaled = weakref.ref(scaled), weakref.ref(unscaled)
 
     def before_backward(self, tensors: Any) -> list[tuple[Mirror, list[Any]]]:
         """Note the loss of a backward pass; return the state of the gradients."""
+        self.leave_steady()
         if self._phase is not None:
             self._end_phase(now())
         source = self._last_pass
@@ -228,16 +295,18 @@ class Observer:
 
     def after_backward(self, states: list[tuple[Mirror, list[Any]]]) -> None:
         """Assign the loss to the optimizers that the backward pass reached."""
+        self.leave_steady()
         losses, self._pending_losses = self._pending_losses, []
         if not losses:
             return
         if states is ONLY_OPTIMIZER and len(self.mirrors) == 1:
             for mirror in self.mirrors.values():
-                mirror.add(losses)
+                mirror.add_unless_taken(losses)
             return
         reached = [mirror for mirror, state in states if not state or mirror.is_stepping or mirror.state() != state]
+        reached += [mirror for mirror, _ in states if mirror.has_taken and mirror not in reached]
         for mirror in reached:
-            mirror.add(losses)
+            mirror.add_unless_taken(losses)
         if reached:
             return
         if self._is_by_hand or (self._unassigned and not self.mirrors and self._adopt_by_hand()):
@@ -286,6 +355,10 @@ class Observer:
         losses, self._unassigned = self._unassigned, []
         return losses
 
+    def copy_scalar(self, loss: Any) -> Any:
+        """Return a loss as it is now; None if it is not a tensor of one element."""
+        return self._copy(loss) if type(loss) is self._tensor_type and loss.numel() == 1 else None
+
     def _copy(self, loss: Any) -> Any:
         """Return a loss as it is now, without scaling: a number if it is in main memory, otherwise a copy.
 
@@ -294,7 +367,7 @@ class Observer:
         if self._scaled is not None and self._scaled[0]() is loss:
             unscaled = self._scaled[1]()
             loss = unscaled if unscaled is not None else loss
-        functional, self._functional = self._functional, None
+        functional, self.functional = self.functional, None
         capture = self._capture
         is_new = functional is not None and capture is not None and functional[1] not in capture.whole_losses
         if is_new and functional is not None and capture is not None and functional[0]() is loss:
@@ -331,6 +404,7 @@ class Observer:
 
     def before_step(self, optimizer: Any) -> None:
         """Note that an optimizer is about to make a step."""
+        self.leave_steady()
         number, candidate = self._numbers.get(id(optimizer)), self.mirrors.get(id(optimizer))
         if number is None or candidate is None or candidate.optimizer() is not optimizer:
             if optimizer in self._ignored or not self._adopt(optimizer):
@@ -367,12 +441,14 @@ class Observer:
 
     def after_step(self, optimizer: Any) -> None:
         """Note that an optimizer has made a step."""
+        self.leave_steady()
         number, row = self._numbers.get(id(optimizer)), self._row
         if number is None or row is None:
             return
-        losses, closures = self.mirrors[id(optimizer)].take()
+        mirror = self.mirrors[id(optimizer)]
+        losses, closures = mirror.take()
         if not losses:  # a step inside its backward pass, or gradients that the probes did not show
-            losses = self._pending_losses or self._unassigned
+            losses, mirror.has_taken = self._pending_losses or self._unassigned, bool(self._pending_losses)
         self._unassigned = []
         row.losses.setdefault(number, []).extend(losses)
         row.steps[number] = row.steps.get(number, 0) + 1
@@ -381,6 +457,7 @@ class Observer:
         if self._capture is not None:
             self._capture.steps += 1
             self._capture.last_activity = row.ended
+            self.enter_steady(optimizer, mirror)
 
     def _end_row(self) -> None:
         """Hand the row on; the first one begins the training."""
@@ -496,6 +573,9 @@ class Observer:
         """Note that a network is switched between training and evaluation."""
         if self._capture is None and self._setup is None:
             return
+        if mode and self.steady.source is not None:
+            return  # there is no phase that would end
+        self.leave_steady()
         if self._capture is None or self._capture.timeline.rule != LOADER:
             self._calls.on_event()
         if mode:
@@ -533,6 +613,7 @@ class Observer:
 
     def conclude(self) -> None:
         """Hand on what is open, at the end of a training."""
+        self.leave_steady()
         self._end_phase(now())
         self._end_row()
 
@@ -542,6 +623,7 @@ class Observer:
         """Note that a file was saved."""
         if self._capture is None and self._setup is None:
             return
+        self.leave_steady()
         self._end_phase(now())
         self._end_row()
         capture, path = self._capture, file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
@@ -565,6 +647,7 @@ class Observer:
 
     def on_load(self, value: Any, file: Any) -> None:
         """Note what was loaded from a file."""
+        self.leave_steady()
         if self._phase is not None:
             self._end_phase(now())
         if not isinstance(file, (str, os.PathLike)):
