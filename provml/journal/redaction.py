@@ -406,6 +406,13 @@ def redact_foreign_event(event: events.Event) -> events.Event:
     if isinstance(event, events.Environment):
         event.process = mask("", event.process)
         event.machine = mask("", event.machine)
+    elif isinstance(event, events.Workflow):
+        event.spec = redact_urls(event.spec)
+    elif isinstance(event, events.CaptureErrors):
+        event.first = redact_text(event.first)
+        event.messages = {redact_text(message): count for message, count in event.messages.items()}
+    elif isinstance(event, (events.Done, events.End)) and event.error:
+        event.error = [redact_text(text) for text in event.error]
     return event
 
 
@@ -466,8 +473,22 @@ def address(url: str) -> str:
 
 def _environment_secrets() -> list[str]:
     """Return the values of environment variables with the name of a secret, longest first, in order to redact them."""
+    global _known_secrets
     if not is_enabled():
         return []
+    variables = getattr(os.environ, "_data", None)  # `os.environ` decodes each variable whenever one looks at it
+    previous, secrets = _known_secrets
+    if variables is None or variables != previous:
+        secrets = _read_environment_secrets()
+        _known_secrets = dict(variables or {}), secrets
+    return secrets
+
+
+_known_secrets: tuple[dict[Any, Any] | None, list[str]] = None, []
+"""The environment at the last look, and the secrets in it: every text that is recorded is compared with them."""
+
+
+def _read_environment_secrets() -> list[str]:
     secrets = {os.environ[name] for name in os.environ if strength_of(name) in ("token", "phrase")}
     secrets -= {os.environ.get("PWD", ""), os.environ.get("OLDPWD", "")}
     return sorted((secret for secret in secrets if len(secret) >= 8 and secret[0] != "/"), key=len, reverse=True)

@@ -29,6 +29,7 @@ SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 TICKET_SECONDS = 600.0
 COOKIE_SECONDS = 14 * 24 * 3600
 MAX_TICKETS = 100
+EXPOSED_HEADERS = "ETag, Last-Modified, Link, Location, Upload-Offset, Redacted-Lines"
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
@@ -282,7 +283,7 @@ class SecurityMiddleware:
             headers.add_vary_header("Origin")
             if origin in self.origins:
                 headers["Access-Control-Allow-Origin"] = str(origin)
-                headers["Access-Control-Expose-Headers"] = "ETag, Last-Modified, Link, Location, Upload-Offset"
+                headers["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
 
 
 async def _preflight(send: Send) -> None:

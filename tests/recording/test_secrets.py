@@ -175,6 +175,17 @@ def _record_everywhere(home: Path, secret: str) -> None:
         run._report_error(ValueError(text))
 
 
+def test_a_secret_that_enters_or_leaves_the_environment_later_is_noticed(monkeypatch: pytest.MonkeyPatch):
+    text = "the words are correct-horse-battery"
+    assert redact_text(text) == text
+    monkeypatch.setenv("SERVICE_PASSWORD", "correct-horse-battery")
+    assert redact_text(text) == "the words are ***"
+    monkeypatch.setenv("SERVICE_PASSWORD", "the words")
+    assert redact_text(text) == "*** are correct-horse-battery"
+    monkeypatch.delenv("SERVICE_PASSWORD")
+    assert redact_text(text) == text
+
+
 @pytest.mark.parametrize("secret", [PLAIN, SHAPES["GitHub token"]])
 def test_no_place_of_a_run_has_a_secret(isolated_home: Path, secret: str):
     _record_everywhere(isolated_home, secret)

@@ -122,9 +122,94 @@ def test_what_is_no_journal_is_refused_as_a_whole(
 def test_damaged_lines_are_taken_if_the_sender_says_so(client: TestClient, copy: Path):
     body = HEADER + b"damaged\n" + END
     assert patch(client, 0, body).status_code == 422
-    assert patch(client, 0, body, Prefer=wire.LENIENT).status_code == 201
+    assert patch(client, 0, body, Prefer=wire.LENIENT).status_code == 422, "it may have a secret"
+    headers = {"Prefer": wire.LENIENT, wire.REDACTS: "?1"}
+    assert patch(client, 0, body, **headers).status_code == 201
     assert copy.read_bytes() == body
-    assert patch(client, 0, b"damaged\n", "/api/v1/runs/q/journals/main", Prefer=wire.LENIENT).status_code == 422
+    assert patch(client, 0, b"damaged\n", "/api/v1/runs/q/journals/main", **headers).status_code == 422
+
+
+SECRET = "hunter2-hunter2"
+WITH_SECRETS = [
+    rb'{"e":"parameter","at":"training","values":{"rate":1e-3,"api_key":"hunter2-hunter2"}}',
+    rb'{"e":"parameter","at":"training", "values" : {"password": 1234567}}',
+    rb'{"e":"ran","at":"training","output":"\u00e9 \/ \"x\" --password hunter2-hunter2"}',
+    rb'{"e":"environment","around":{"argv":["--password","hunter2-hunter2","--lr","1"],"url":"https://a:hunter2-hunter2@h/"}}',
+    rb'{"e":"done","at":"training","t":2,"s":1,"status":"FAILED","error":["ValueError","password=hunter2-hunter2"]}',
+    rb'{"e":"fault","count":1,"first":"token hunter2-hunter2Xy9","messages":{"password=hunter2-hunter2":1}}',
+    rb'{"e":"data","ref":"d","kind":"dataset","name":"d","path":"https://h/d?sig=hunter2-hunter2"}',
+    rb'{"e":"workflow","said":{"source":"https://ada:hunter2-hunter2@h/x"}}',
+    rb'{"e":"end","t":3,"later":{"secret":["hunter2-hunter2","b"]}}',
+]
+
+
+@pytest.mark.parametrize("line", WITH_SECRETS)
+def test_secrets_are_replaced_before_a_journal_is_stored_and_offsets_stay(
+    client: TestClient, service: Service, copy: Path, line: bytes
+):
+    begin = BEGIN.replace(b'"name":"training"', b'"name":"training","values":{"sort_key":"date","pad_token":"<pad>"}')
+    body = HEADER + begin + line + b"\n"
+    answer = patch(client, 0, body)
+    assert (answer.status_code, answer.headers["redacted-lines"]) == (201, "1")
+    assert int(answer.headers["upload-offset"]) == copy.stat().st_size == len(body)
+    stored = copy.read_bytes()
+    assert stored.startswith(HEADER + begin)
+    assert SECRET.encode() not in stored
+    assert b"1234567" not in stored
+    assert b"***" in stored
+    assert [event.__class__ for event in map(events.decode, stored.splitlines())][-1] is events.decode(line).__class__
+    again = patch(client, 0, body)  # the answer was lost
+    assert (again.status_code, int(again.headers["upload-offset"])) == (409, len(body))
+    last = patch(client, len(body), END, Upload_Complete="?1")
+    assert (last.status_code, "redacted-lines" in last.headers) == (204, False)
+    assert not check_seals(service.home).problems
+    files = [path.read_bytes() for path in service.home.rglob("*") if path.is_file()]
+    assert not any(SECRET.encode() in content for content in files)
+
+
+@pytest.mark.parametrize("way", ["header", "variable"])
+def test_lines_are_stored_as_they_are_if_their_sender_redacts_or_redaction_is_off(
+    client: TestClient, copy: Path, way: str, monkeypatch: pytest.MonkeyPatch
+):
+    body = HEADER + WITH_SECRETS[0] + b"\n"
+    if way == "variable":
+        monkeypatch.setenv("PROVML_REDACT", "0")
+    answer = patch(client, 0, body, **({wire.REDACTS: "?1"} if way == "header" else {}))
+    assert (answer.status_code, "redacted-lines" in answer.headers) == (201, False)
+    assert copy.read_bytes() == body
+
+
+def test_a_secret_that_is_shorter_than_its_replacement_keeps_its_length(client: TestClient, copy: Path):
+    line = b'{"e":"parameter","at":"t","values":{"password":"x","passwd":1234,"pwd":7}}\n'
+    assert patch(client, 0, HEADER + line).headers["redacted-lines"] == "1"
+    expected = b'{"e":"parameter","at":"t","values":{"password":"*","passwd":"*" ,"pwd":7}}\n'
+    assert copy.read_bytes() == HEADER + expected
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"e":"parameter","at":"t","values":{"a":"b","a":"c"}}\n', "the name 'a' twice"),
+        (b'{"e":"end","t":3,"later":' + b"9" * 5000 + b"}\n", "searched for secrets"),
+    ],
+)
+def test_a_line_that_cannot_be_searched_is_refused(client: TestClient, copy: Path, line: bytes, reason: str):
+    answer = patch(client, 0, HEADER + line)
+    assert (answer.status_code, answer.json()["line"]) == (422, 2)
+    assert reason in answer.json()["detail"]
+    assert not copy.exists() or copy.stat().st_size == 0
+
+
+def test_secrets_in_annotations_are_replaced(client: TestClient, service: Service):
+    body = (
+        b'{"e":"annotations","v":1,"run":"r","writer":"w"}\n'
+        b'{"e":"annotation","t":1.0,"kind":"note","text":"the key is ghp_abcdefghij1234567890","by":"ada"}\n'
+    )
+    answer = patch(client, 0, body, "/api/v1/runs/r/annotations/w")
+    assert answer.headers["redacted-lines"] == "1"
+    (path,) = service.home.glob("runs/r/annotations/*.jsonl")
+    assert path.stat().st_size == len(body)
+    assert b'"text":"the key is ***"' in path.read_bytes()
 
 
 @pytest.mark.parametrize("name", ["..", ".hidden", "a b", "a%2Fb", "%2e%2e", "a%5Cb", "x" * 201, "é", "a%00"])

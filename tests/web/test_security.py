@@ -284,9 +284,10 @@ def test_a_body_in_chunks_is_limited(server: Server):
     with contextlib.closing(connection):
         try:
             connection.request("POST", "/sparql", pieces, headers, encode_chunked=True)
-        except BrokenPipeError:
+            status = connection.getresponse().status
+        except ConnectionError:
             return  # the service has hung up in the middle, which is as good
-        assert connection.getresponse().status == 413
+        assert status == 413
 
 
 def test_nested_json_is_refused(client: TestClient):

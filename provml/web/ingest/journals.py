@@ -15,6 +15,7 @@ import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -25,6 +26,7 @@ from starlette.routing import BaseRoute
 from provml.journal import annotations as annotation_events
 from provml.journal import events, seals, segments, wire
 from provml.journal.annotations import AnnotationEvent, AnnotationHeader
+from provml.journal.line_redaction import UnsuitableLine, redact_line
 from provml.journal.reader import END_PREFIX, read_end
 from provml.journal.received import NotOwned, ReceivedFile, WrongOffset
 from provml.journal.run_files import RUN_ID
@@ -84,23 +86,26 @@ async def _receive(request: Request, folder: str) -> Response:
     offset = 0 if request.method == "PUT" else read_number(request, wire.OFFSET)
     idle = float(read_number(request, wire.IDLE, 0))
     is_last = request.headers.get(wire.COMPLETE) == "?1"
-    is_strict = request.headers.get("prefer", "").strip().lower() != wire.LENIENT
+    redacts = request.headers.get(wire.REDACTS) == "?1"
+    is_lenient = request.headers.get("prefer", "").strip().lower() == wire.LENIENT
     body = await read_body(request)
     owner = service.guard.owner(request)
 
-    def append() -> int:
+    def append() -> dict[str, str]:
         check_space(service.home, service.limits, len(body))
         is_journal = not folder
-        _check_lines(body, run, writer, is_first=offset == 0, is_journal=is_journal, is_strict=is_strict)
-        length = append_at(file, offset, body, owner=owner, idle=idle, sync=is_last)
-        if is_journal and (is_last or body.rstrip().rpartition(b"\n")[2].startswith(END_PREFIX)):
-            _seal(file.path, has_grown=bool(body))
-        return length
+        lines = _Lines(run, writer, is_first=offset == 0, is_journal=is_journal, is_lenient=is_lenient, redacts=redacts)
+        data = lines.check(body)
+        length = append_at(file, offset, data, owner=owner, idle=idle, sync=is_last)
+        if is_journal and (is_last or data.rstrip().rpartition(b"\n")[2].startswith(END_PREFIX)):
+            _seal(file.path, has_grown=bool(data))
+        redacted = {wire.REDACTED_LINES: str(lines.redacted)} if lines.redacted else {}
+        return {wire.OFFSET: str(length), **redacted}
 
-    length = await run_in_threadpool(append)
+    headers = await run_in_threadpool(append)
     if body:
         service.wake()
-    return Response(status_code=201 if offset == 0 else 204, headers={wire.OFFSET: str(length)})
+    return Response(status_code=201 if offset == 0 else 204, headers=headers)
 
 
 def _seal(path: Path, *, has_grown: bool) -> None:
@@ -170,28 +175,57 @@ def read_number(request: Request, header: str, default: int | None = None) -> in
 # ---- lines
 
 
-def _check_lines(body: bytes, run: str, writer: str, *, is_first: bool, is_journal: bool, is_strict: bool) -> None:
-    """Refuse a body that is not whole lines of events, with the number of the first line that is wrong."""
-    if not body:
-        if is_first:
-            raise _invalid(1, "there is no line; a file begins with its header")
-        return
-    if not body.endswith(b"\n"):
-        raise _invalid(body.count(b"\n") + 1, "the last line has no line break")
-    if b"\0" in body:
-        raise _invalid(body[: body.find(b"\0")].count(b"\n") + 1, "the line has a null byte")
-    for number, line in _lines(body):
-        is_header = is_first and number == 1
+class _Lines:
+    """Checks the lines of a request, and replaces secrets in them unless the sender has done so.
+
+    Lines keep their length, so that the offsets of the sender are those of the copy.
+    """
+
+    def __init__(
+        self, run: str, writer: str, *, is_first: bool, is_journal: bool, is_lenient: bool, redacts: bool
+    ) -> None:
+        self.redacted = 0
+        """Number of lines in which a secret was replaced."""
+        self._run, self._writer = run, writer
+        self._is_first = is_first
+        self._decode: Any = events.decode if is_journal else _decode_annotation
+        self._takes_damaged = is_lenient and redacts  # nobody can tell whether a damaged line has a secret
+        self._redacts = redacts
+
+    def check(self, body: bytes) -> bytes:
+        """Return whole lines of events; refuse anything else, with the number of the first line that is wrong."""
+        if not body:
+            if self._is_first:
+                raise _invalid(1, "there is no line; a file begins with its header")
+            return body
+        if not body.endswith(b"\n"):
+            raise _invalid(body.count(b"\n") + 1, "the last line has no line break")
+        if b"\0" in body:
+            raise _invalid(body[: body.find(b"\0")].count(b"\n") + 1, "the line has a null byte")
+        lines = [self._check_line(number, line) for number, line in _lines(body)]
+        return b"".join(line + b"\n" for line in lines) if self.redacted else body
+
+    def _check_line(self, number: int, line: bytes) -> bytes:
+        is_header = self._is_first and number == 1
         try:
-            event = events.decode(line) if is_journal else _decode_annotation(line)
+            event = self._decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            if is_strict or is_header:
+            if not self._takes_damaged or is_header:
                 raise _invalid(number, str(error)) from None
-            continue
+            return line
         if isinstance(event, (events.Header, AnnotationHeader)):
-            _check_header(event, run, writer, number)
+            _check_header(event, self._run, self._writer, number)
         elif is_header:
             raise _invalid(number, "a file begins with its header")
+        return line if self._redacts else self._redact(number, line, event)
+
+    def _redact(self, number: int, line: bytes, event: Any) -> bytes:
+        try:
+            clean = redact_line(line, event)
+        except UnsuitableLine as error:
+            raise _invalid(number, str(error)) from None
+        self.redacted += clean != line
+        return clean
 
 
 def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
