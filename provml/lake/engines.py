@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from provml.errors import MissingDependency, QueryError
+from provml.errors import MissingDependency, QueryError, ServiceError
 from provml.lake.folder import LakeFolder, Manifest, file_path
 from provml.lake.schema import TABLES
 
@@ -26,6 +26,7 @@ DUCKDB_TYPES = {"text": "VARCHAR", "integer": "BIGINT", "double": "DOUBLE", "boo
 SPARK_TYPES = {"text": "STRING", "integer": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN", "time": "TIMESTAMP"}
 
 
+START_ADVICE = "Check that Java 17 or later is installed (JAVA_HOME), and the address of the cluster."
 CHECK_STATEMENT = "Check the statement; `lake.tables` has the columns."
 
 
@@ -36,6 +37,15 @@ def arguments(sql: str, params: Mapping[str, Any]) -> dict[str, Any]:
     if missing:
         raise QueryError(f"the statement has the parameter :{missing[0]}, which has no value", f"Pass {missing[0]}=….")
     return {name: params[name] for name in names}
+
+
+def _named(sql: str) -> str:
+    """Return a statement with parameters as DuckDB writes them."""
+    return PARAMETER.sub(lambda match: f"${match[1]}" if match[1] else match[0], sql)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def files_of(folder: LakeFolder, manifest: Manifest, table: str) -> list[str]:
@@ -54,6 +64,9 @@ class Engine(Protocol):
 
     def rows(self, sql: str, params: Mapping[str, Any]) -> Rows:
         """Execute a statement; return its columns and rows as Python values."""
+
+    def rows_without_times(self, sql: str, params: Mapping[str, Any]) -> Rows:
+        """Execute a statement that has no column of times."""
 
     def native(self, sql: str, params: Mapping[str, Any]) -> Any:
         """Return a statement as a relation of DuckDB or a DataFrame of Spark."""
@@ -117,11 +130,18 @@ class DuckDBEngine:
                 return relation.columns, list(zip(*(column.to_pylist() for column in columns), strict=True))
             return relation.columns, relation.fetchall()
 
+    def rows_without_times(self, sql: str, params: Mapping[str, Any]) -> Rows:
+        """Execute a statement, which is planned once; a relation is planned twice."""
+        if not self._is_own:  # its owner may still read the result of a statement
+            return self.rows(sql, params)
+        with self._translated():
+            result = self.connection.execute(_named(sql), arguments(sql, params) or None)
+            return [name for name, *_ in result.description], result.fetchall()
+
     def native(self, sql: str, params: Mapping[str, Any]) -> Any:
         """Return a relation, which is executed when its rows are read."""
-        text = PARAMETER.sub(lambda match: f"${match[1]}" if match[1] else match[0], sql)
         with self._translated():
-            return self.connection.sql(text, params=arguments(sql, params) or None)
+            return self.connection.sql(_named(sql), params=arguments(sql, params) or None)
 
     def arrow(self, sql: str, params: Mapping[str, Any]) -> Any:
         """Execute a statement; return a table of pyarrow."""
@@ -142,6 +162,7 @@ class SparkEngine:
 
     def __init__(self, session: pyspark.sql.SparkSession | None = None, master: str | None = None) -> None:
         try:
+            from py4j.protocol import Py4JError
             from pyspark.errors import PySparkException
             from pyspark.sql import SparkSession
         except ImportError:
@@ -151,7 +172,11 @@ class SparkEngine:
             builder = SparkSession.builder.appName("provml")
             if master is not None or "SPARK_MASTER" in os.environ:
                 builder = builder.master(master or os.environ["SPARK_MASTER"])
-            session = builder.getOrCreate()
+            try:
+                session = builder.getOrCreate()
+            except (PySparkException, Py4JError) as error:
+                reason = f"it does not start ({_first_line(error)})"
+                raise ServiceError(master or "Spark", reason, START_ADVICE) from error
         self.session = session
         self.error = PySparkException
         self.session.conf.set("spark.sql.session.timeZone", "UTC")
@@ -187,6 +212,8 @@ class SparkEngine:
             if "FILE_NOT_EXIST" in str(error) or "FileNotFound" in str(error):
                 raise FileNotFoundError(str(error).splitlines()[0]) from error
             raise
+
+    rows_without_times = rows
 
     def arrow(self, sql: str, params: Mapping[str, Any]) -> Any:
         """Execute a statement; return a table of pyarrow."""

@@ -81,6 +81,9 @@ class RunFacts:
         self._adaptations: dict[str, Fields] = {}
         self._layer_settings: set[str] = set()
         self._networks: set[str] = set()
+        self._units: dict[str, str] = {}
+        self._amounts: dict[str, Fields] = {}
+        self._consumers: dict[str, str] = {}
         self._open_batches: dict[str, Fields] = {}
         self._handlers: dict[type[Thing], Callable[[Any], None] | None] = {}
         self._writer = ""
@@ -103,6 +106,8 @@ class RunFacts:
             vocab.BatchExecution: self._add_batch,
             vocab.AdaptationExecution: self._add_adaptation,
             vocab.DataTransformationExecution: self._add_section,
+            vocab.LearningProcessExecution: self._add_run,
+            vocab.ConsumptionValue: self._add_amount,
             vocab.ModelEvaluation: self._add_measure,
             vocab.BatchEvaluation: self._add_batch_measure,
             vocab.BatchSummary: self._add_summary,
@@ -112,7 +117,7 @@ class RunFacts:
             vocab.ModelSchemaValue: self._add_network,
             vocab.DatasetRole: self._add_label,
             vocab.EvaluationMeasure: self._add_measure_plan,
-            vocab.Attribute: self._add_label,
+            vocab.Attribute: self._add_attribute,
             vocab.DataTransformation: self._add_label,
             **dict.fromkeys(SETTING_KINDS, self._add_setting),
         }
@@ -121,6 +126,11 @@ class RunFacts:
     def _add_label(self, thing: Thing) -> None:
         if thing.label:
             self._labels[str(thing.iri)] = str(thing.label[0])
+
+    def _add_attribute(self, thing: Any) -> None:
+        self._add_label(thing)
+        if thing.unit:
+            self._units[str(thing.iri)] = str(_first(thing.unit))
 
     def _add_measure_plan(self, thing: Any) -> None:
         self._add_label(thing)
@@ -169,6 +179,19 @@ class RunFacts:
                 self._in_force.setdefault(iri, {}).update(dict.fromkeys(targets))
         for summary in values.get("has_batch_summary", ()):
             self._summary_owners[str(summary)] = iri
+        self._consumers.update((str(node), iri) for node in values.get("had_consumption", ()))
+
+    def _add_run(self, thing: Any) -> None:
+        self._consumers.update((str(node), str(thing.iri)) for node in thing._values.get("had_consumption", ()))
+
+    def _add_amount(self, thing: Any) -> None:
+        self._amounts[str(thing.iri)] = {
+            "plan": _attribute(thing),
+            "value": thing.value,
+            "component": thing.consuming_component,
+            "metered": thing.was_metered,
+            "method": thing.consumption_method,
+        }
 
     def _add_adaptation(self, thing: Any) -> None:
         values = thing._values
@@ -274,6 +297,9 @@ class RunFacts:
                 stage = self._sections.get(row["section"], {})
                 place = {"stage": stage.get("stage", row["section"]), "idx": stage.get("idx")}
                 yield "measures", {**row, **place, "node": iri, **self._value(row)}
+        for iri, row in self._amounts.items():
+            place = {"section": self._consumers.get(iri), "unit": self._units.get(row["plan"])}
+            yield "consumption", {**row, **place, "node": iri, **self._value(row)}
         yield from self._setting_rows()
         yield from self._data_rows()
         yield from self._flow_rows()

@@ -107,8 +107,11 @@ class LakeFolder:
 
     # ---- manifest
 
-    def find(self) -> Manifest | None:
-        """Return the newest manifest; None if there is no lake. Raise FileFormatError for a newer schema."""
+    def find(self, *, is_replaced: bool = False) -> Manifest | None:
+        """Return the newest manifest; None if there is no lake. Raise FileFormatError for a newer schema.
+
+        A damaged manifest is an error too, unless the lake `is_replaced`: then it is an empty one with its number.
+        """
         for _ in range(5):
             try:
                 names = self._manifests()
@@ -123,7 +126,7 @@ class LakeFolder:
                 content = self.fs.cat_file(self.join(f"{MANIFESTS}/{names[-1]}"))
             except FileNotFoundError:  # replaced just now
                 continue
-            return self._decode(content, names[-1])
+            return self._decode(content, names[-1], is_replaced=is_replaced)
         raise LakeChanged(self.location)
 
     def require(self) -> Manifest:
@@ -153,7 +156,7 @@ class LakeFolder:
             return []
         return sorted(name for name in map(_base_name, names) if name.endswith(".json"))
 
-    def _decode(self, content: bytes, name: str) -> Manifest:
+    def _decode(self, content: bytes, name: str, *, is_replaced: bool) -> Manifest:
         file = self.url(f"{MANIFESTS}/{name}")
         try:
             version = msgspec.json.decode(content, type=_Version).version
@@ -162,6 +165,9 @@ class LakeFolder:
                 raise FileFormatError(reason, "Upgrade provml.", file=file)
             return msgspec.json.decode(content, type=Manifest)
         except msgspec.MsgspecError as error:
+            number = name.removesuffix(".json")
+            if is_replaced and number.isdecimal():
+                return Manifest(number=int(number))
             raise FileFormatError(f"the manifest is damaged ({error})", "Build the lake again.", file=file) from None
 
     def commit(self, manifest: Manifest, previous: Manifest | None) -> Manifest:

@@ -83,10 +83,10 @@ class Lake:
     def ask(self, question: str | Query, /, **values: Any) -> Answer:
         """Answer a question of the catalog, with the names, parameters and answers of the store: `ask("l5", …)`."""
         query, sql = twins.find_twin(self.catalog, question)
-        return self._retried(lambda: twins.ask(self.engine.rows, self._select, query, sql, values))
+        return self._retried(lambda: twins.ask(self.engine.rows_without_times, self._select, query, sql, values))
 
     def _select(self, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        return self.engine.rows(sql, params)[1]
+        return self.engine.rows_without_times(sql, params)[1]
 
     def _retried(self, call: Callable[[], Result]) -> Result:
         """Call again after a refresh if an update has replaced files meanwhile."""

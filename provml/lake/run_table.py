@@ -49,6 +49,7 @@ JOIN sections v ON v.section = l.ref
 JOIN sections t ON t.section = l.behind
 WHERE l.kind = 'built_on' AND l.direct AND v.kind = 'validation' AND t.kind = 'training'""",
 }
+CONSUMPTION = "SELECT section, node, name, number, text, type FROM consumption WHERE component IS NULL"
 
 LEAKAGE = {
     leakage.EVALUATED: LINKS[store_table.EVALUATED],
@@ -99,8 +100,8 @@ class _LakeLoader(store_table._Loader):
     def _links_of_trainings(self, sparql: str) -> Iterator[tuple[Any, ...]]:
         return ((_Node(stage), _Node(training)) for stage, training in self._rows(LINKS[sparql], {}))
 
-    def _consumption(self) -> dict[str, Row]:
-        return {}  # a lake has no energy
+    def _amounts(self) -> Iterator[tuple[str, str, str, float]]:
+        return ((stage, node, name, from_columns(*cells)) for stage, node, name, *cells in self._rows(CONSUMPTION, {}))
 
     def _leaking(self) -> set[str]:
         return leakage.leaking_trainings(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import pyarrow
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised by every change after which an older provml would read the tables wrongly."""
 
 
@@ -170,6 +170,22 @@ name text name of the hyperparameter or parameter
 layer boolean whether it belongs to a layer of the network
 started time time of the adaptation
 technique text technique of the adaptation
+""",
+    ),
+    "consumption": _table(
+        "An amount of energy that a run, a stage or a step took, or of emissions that it caused.",
+        """
+run text id of the run
+section text IRI of the stage or step; of the run for all of it
+node text IRI of the value
+name text `energy` or `emissions`; of a component with its name, such as `energy of gpu`
+component text part of the machine; empty for all of them
+"""
+        + _VALUE
+        + """
+unit text unit of the value: `kW.h` or `kg`
+metered boolean whether all of it was read from meters
+method text how it was determined
 """,
     ),
     "data": _table(

@@ -20,6 +20,7 @@ from provml.lake.folder import LakeFolder, Manifest, Part, RunEntry
 from provml.lake.links import LineageSource, as_columns
 from provml.lake.rows import RunRows
 from provml.lake.schema import DERIVED, TABLES, arrow_schema
+from provml.store.checkpoint import format_fingerprint
 from provml.store.siblings import FirstJournalCache
 
 if TYPE_CHECKING:
@@ -94,13 +95,14 @@ class _Builder:
         self.prune = prune
         self.on_progress = on_progress
         self.home_id = f"{process.host()}:{self.home.resolve()}"
+        self.version = _rows_version()
         self.report = LakeReport()
         self.new_parts: list[Part] = []
         self.written: dict[str, RunEntry] = {}
         self.first_journals = FirstJournalCache()
 
     def run(self, *, from_nothing: bool) -> LakeReport:
-        previous = self.folder.find()
+        previous = self.folder.find(is_replaced=from_nothing)
         if previous is None:
             self.folder.require_free()
         else:
@@ -165,8 +167,11 @@ class _Builder:
         return new
 
     def _signature(self, files: RunFiles) -> str:
-        """Return a digest of the sizes and times of a run's files: what was read before need not be read again."""
-        folder, digest = self.home / "runs" / files.run, hashlib.sha256()
+        """Return a digest of the sizes and times of a run's files: what was read before need not be read again.
+
+        It differs if the mapping or the tables have changed since.
+        """
+        folder, digest = self.home / "runs" / files.run, hashlib.sha256(self.version.encode())
         for name in sorted(files.journals):
             stat = segments.file_stat(folder / name)
             digest.update(f"{name}:{stat.st_size}:{stat.st_mtime_ns};".encode())
@@ -277,6 +282,14 @@ class _Builder:
     def _rows(self, part: Part, table: str, *columns: str) -> Iterable[tuple[Any, ...]]:
         rows = self.folder.read_table(table, part, list(columns))
         return zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
+
+
+def _rows_version() -> str:
+    """Return a digest of everything that decides which rows a journal becomes."""
+    digest = hashlib.sha256(format_fingerprint().encode())
+    for name in ("facts.py", "rows.py", "schema.py", "values.py"):
+        digest.update(Path(__file__).with_name(name).read_bytes())
+    return digest.hexdigest()
 
 
 class _PendingPart:

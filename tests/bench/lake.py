@@ -133,7 +133,7 @@ def _rows(graph: Any, sparql: str) -> list[Any]:
 
 
 def _lake_rows(lake: Any, sql: str, params: dict[str, Any]) -> list[Any]:
-    return lake.engine.rows(sql, params)[1]
+    return lake.engine.rows_without_times(sql, params)[1]
 
 
 def run_scale(scale: float, repeat: int, folder: Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from example_runs import alexnet, leaks, seismic
+from example_runs import alexnet, energy, leaks, seismic
 from example_runs.cases import CASES
 
 from provml.answers import Answer
@@ -25,6 +25,7 @@ def write_golden_home(home: Path) -> Path:
     alexnet.write(home)
     seismic.life_cycle().write(home)
     leaks.write(home)
+    energy.write(home)
     return home
 
 

@@ -11,12 +11,14 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from example_runs import energy
 
 import provml
 import provml.lake
 from provml.cli import main
 from provml.errors import FileFormatError, HomeNotFound, LakeChanged, LakeNotFound, MissingDependency, WrongValue
 from provml.journal import segments
+from provml.lake import writing
 from provml.lake.folder import LakeFolder, Manifest
 from provml.lake.rows import RunRows
 from provml.lake.schema import SCHEMA_VERSION, TABLES
@@ -111,6 +113,29 @@ def test_a_changed_run_replaces_its_rows(home: Path, folder: Path) -> None:
     with provml.lake.open(folder) as lake:
         assert lake.rows("SELECT run, tags, writers FROM runs ORDER BY run")[1] == [("one", "good", 1), ("two", "", 2)]
         assert lake.rows("SELECT count(*) FROM batches WHERE run = 'two'")[1] == [(7,)]
+
+
+def test_an_update_reads_all_runs_again_if_their_rows_would_differ(
+    home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provml.lake.build(home, folder)
+    monkeypatch.setattr(writing, "format_fingerprint", lambda: "another mapping")
+    assert provml.lake.update(home, folder).changed == ["one"]
+    assert provml.lake.update(home, folder).changed == []
+
+
+def test_energy_is_in_the_lake(tmp_path: Path, folder: Path) -> None:
+    energy.write(tmp_path / "home")
+    provml.lake.build(tmp_path / "home", folder)
+    with provml.lake.open(folder) as lake:
+        columns = "run, name, component, number, unit, metered, method"
+        rows = lake.rows(f"SELECT {columns} FROM consumption WHERE section LIKE '%/training' ORDER BY run, name")[1]
+        assert rows == [
+            ("metered", "energy", None, 0.1875, "kW.h", True, "RAPL"),
+            ("metered", "energy of cpu", "cpu", 0.1875, "kW.h", True, "RAPL"),
+            ("modelled", "emissions", None, 0.2 * 0.75, "kg", False, "grid of DEU, 380.95 g/kWh (CodeCarbon)"),
+            ("modelled", "energy", None, 0.375, "kW.h", False, "CodeCarbon 3.3.2, model"),
+        ]
 
 
 def test_many_small_parts_become_one(home: Path, folder: Path) -> None:
@@ -270,11 +295,15 @@ def test_a_newer_schema_and_a_damaged_manifest(home: Path, folder: Path) -> None
     content = msgspec.json.decode(manifest.read_bytes())
     manifest.write_bytes(msgspec.json.encode({**content, "version": SCHEMA_VERSION + 1, "parts": 7}))
     for call in (lambda: provml.lake.open(folder), lambda: provml.lake.update(home, folder)):
-        with pytest.raises(FileFormatError, match=r"schema version 2 is newer .*Upgrade provml"):
+        with pytest.raises(FileFormatError, match=r"schema version 3 is newer .*Upgrade provml"):
             call()
     manifest.write_bytes(b"{")
-    with pytest.raises(FileFormatError, match=r"damaged.*Build the lake again"):
-        provml.lake.open(folder)
+    for call in (lambda: provml.lake.open(folder), lambda: provml.lake.update(home, folder)):
+        with pytest.raises(FileFormatError, match=r"damaged.*Build the lake again"):
+            call()
+    provml.lake.build(home, folder)
+    assert count(folder, "runs") == 1
+    assert LakeFolder(folder).require().number == 2
 
 
 @pytest.mark.parametrize(

@@ -93,12 +93,15 @@ def test_a_lake_in_an_object_store(home: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.usefixtures("server")
-def test_only_one_writer_can_create_the_next_manifest(home: Path) -> None:
+def test_only_one_writer_can_create_the_next_manifest(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     location = "s3://lab/two-writers"
     provml.lake.build(home, location)
     folder = LakeFolder(location)
     manifest = folder.require()
     folder.commit(manifest, manifest)
+    with pytest.raises(LakeChanged):
+        folder.commit(manifest, manifest)
+    monkeypatch.setattr(folder.fs, "exists", lambda path: False)  # both looked at the same moment
     with pytest.raises(LakeChanged):
         folder.commit(manifest, manifest)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -14,6 +17,14 @@ from lake.worlds import record_world
 from provml.lake.twins import twins
 from provml.store import Store
 
+WITHOUT_JAVA = """
+import provml.lake
+from provml.errors import ServiceError
+try:
+    provml.lake.open("lake", "spark", master="local[1]")
+except ServiceError as error:
+    print(error)
+"""
 CASES = ("q3-given", "q5", "l4", "l5-wide", "l7-high", "b10-given", "b12-any")
 
 
@@ -46,3 +57,13 @@ def test_spark_answers_as_the_store_does(tmp_path: Path) -> None:
                 assert lake.to_arrow().num_rows == epochs.count()
         finally:
             spark.stop()
+
+
+def test_spark_without_java_says_what_is_missing(tmp_path: Path) -> None:
+    write_golden_home(tmp_path / "home")
+    provml.lake.build(tmp_path / "home", tmp_path / "lake")
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path / "nothing")}
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT_JAVA]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=True)
+    assert "local[1]: it does not start" in done.stdout
+    assert "Check that Java 17 or later is installed" in done.stdout

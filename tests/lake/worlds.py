@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+from provml.recording.energy import TOTAL, Amount, EnergyRecorder
 from provml.recording.run import Run
 
 MODELS = ("net", "wide net", "größe")
@@ -17,12 +18,15 @@ def record_world(home: Path, seed: int, runs: int = 5) -> None:
     chance = random.Random(seed)
     for number in range(runs):
         _record_run(home, chance, f"run-{number}")
+    _record_run(home, chance, "run-0")  # resumed
 
 
 def _record_run(home: Path, chance: random.Random, name: str) -> None:
     fails = chance.random() < 0.15
     model = chance.choice(MODELS)
     run = Run("world", home=home, model=model, run=name, strict=True, capture_environment=False)
+    if chance.random() < 0.5:
+        run._energy = EnergyRecorder(_Meter(chance), run._emit)
     data = [_dataset(run, chance) for _ in range(2)]
     for _ in range(chance.randrange(4)):
         data += _record_step(run, chance, chance.sample(data, 1))
@@ -34,6 +38,24 @@ def _record_run(home: Path, chance: random.Random, name: str) -> None:
     if chance.random() < 0.3:
         run.tag("tried", "small")
     run.finish(error=ValueError("diverged") if fails else None)
+
+
+class _Meter:
+    """A meter that reads random amounts, since not every machine has one."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._total = 0.0
+
+    def read(self) -> dict[str, Amount]:
+        self._total += self._chance.random()
+        return {name: Amount(self._total, "a meter", name == TOTAL) for name in (TOTAL, "gpu")}
+
+    def emissions(self, energy: float) -> Amount | None:
+        return Amount(energy * 0.4, "a grid", False)
+
+    def stop(self) -> None:
+        pass
 
 
 def _dataset(run: Run, chance: random.Random) -> Any:

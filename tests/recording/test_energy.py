@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import provml
+import provml.lake
 from provml.recording import energy
 from provml.recording.energy import Amount, Counters, chosen_mode, make_meter
 
@@ -74,6 +75,18 @@ def test_a_run_records_what_it_and_its_stages_took(powercap: Path, tmp_path: Pat
         assert store.table().to_dicts()[0]["energy_kwh"] == pytest.approx(0.3 / 3.6e6)
         assert "| energy | 2.5e-07 kWh, metered (RAPL) |" in store.report("first").to_markdown()
         assert store.validate("first").conforms
+
+
+def test_the_energy_of_a_resumed_run_is_added_up(powercap: Path, tmp_path: Path):
+    counter, home = make_domain(powercap, 0, "package-0", 0), tmp_path / "home"
+    for amount in (100_000, 200_000):
+        with provml.record("flowers", home=home, run="first", energy=True, strict=True):
+            counter.write_text(f"{int(counter.read_text()) + amount}\n")
+    provml.lake.build(home, tmp_path / "lake")
+    with provml.open_store(home) as store, provml.lake.open(tmp_path / "lake") as lake:
+        assert store.table().to_dicts()[0]["energy_kwh"] == pytest.approx(0.3 / 3.6e6)
+        assert lake.table().rows == store.table().rows
+        assert "| energy | 8.33333e-08 kWh, metered (RAPL) |" in store.report("first").to_markdown()
 
 
 def test_codecarbon_is_a_model_and_calls_no_network(tmp_path: Path):
