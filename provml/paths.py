@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -77,7 +78,7 @@ def service_url(home: object = None) -> str:
 
 def endpoint_url(home: object) -> str:
     """Return the URL of the SPARQL endpoint that a home stands for; empty if it is none."""
-    return home if isinstance(home, str) and home.lower().startswith(SPARQL_SCHEMES) else ""
+    return home if isinstance(home, str) and re.match(r"sparql\+\w*://", home.lower()) else ""
 
 
 def store_location(home: Path | str | None) -> Path | str | None:

@@ -95,18 +95,25 @@ def _check_repeatable(run: str, folder: Path, fmt: str) -> int:
 
 
 def _check_signatures(folder: Path, signers: Path, line_count: int, *, verbose: bool) -> list[Problem]:
-    """Return what is wrong with the signatures: none, one that does not hold, or lines that none covers."""
+    """Return what is wrong with the signatures: none by these signers, or one that does not hold.
+
+    Signatures by other keys, and lines that no signature covers, are only mentioned.
+    """
     from provml.evidence import check_signatures
     from provml.store.checkpoint import Problem
 
     checks = check_signatures(folder, signers)
-    problems = [Problem(f"seals/signatures/{check.statement}", 0, check.error) for check in checks if check.error]
+    wrong = [check for check in checks if check.error and not check.is_by_other_key]
+    problems = [Problem(f"seals/signatures/{check.statement}", 0, check.error) for check in wrong]
     valid = [check for check in checks if not check.error]
     if not valid:
         problems.append(Problem("seals/ledger.jsonl", 0, f"has no valid signature by {signers.name}"))
     for check in valid if verbose else ():
         anchors = f", with {', '.join(check.anchors)}" if check.anchors else ""
         click.echo(f"Signed by {check.signer}: {plural(check.line_count, 'line')} of the ledger, {check.time}{anchors}")
+    for check in checks if verbose else ():
+        if check.is_by_other_key:
+            click.echo(f"Not checked: {check.statement}, {check.error}. Check it with the key of its signer.", err=True)
     covered = max((check.line_count for check in valid), default=0)
     if valid and covered < line_count and verbose:
         click.echo(f"{plural(line_count - covered, 'line')} of the ledger came after the last signature.", err=True)

@@ -33,7 +33,10 @@ TIMEOUT_SECONDS = 60
 
 
 class SignatureCheck(NamedTuple):
-    """The result of checking a signature: the statement, how many lines it covers, and what is wrong, if anything."""
+    """The result of checking a signature: the statement, how many lines it covers, and what is wrong, if anything.
+
+    `is_by_other_key` says that the signature may hold, but was made with a key that is not among the given ones.
+    """
 
     statement: str
     line_count: int
@@ -41,6 +44,7 @@ class SignatureCheck(NamedTuple):
     signer: str
     error: str = ""
     anchors: tuple[str, ...] = ()
+    is_by_other_key: bool = False
 
 
 def sign_ledger(home: Path, key: Path) -> Path:
@@ -84,7 +88,7 @@ def check_signatures(home: Path, signers: Path) -> list[SignatureCheck]:
     checks = []
     for path in _statements(home):
         anchors = tuple(sorted(anchor.name for anchor in path.parent.glob(f"{path.stem}{ANCHOR_SUFFIX}*")))
-        signer, count, time, error = "", 0, "", ""
+        signer, count, time, error, is_by_other_key = "", 0, "", "", False
         try:
             content = path.read_bytes()
             statement = _parse_statement(content)
@@ -93,13 +97,17 @@ def check_signatures(home: Path, signers: Path) -> list[SignatureCheck]:
             if sha256_by_line.get(count) != statement["ledger_sha256"]:
                 error = f"the first {count} lines of the ledger are not those that were signed"
         except (_Invalid, OSError) as problem:
-            error = str(problem)
-        checks.append(SignatureCheck(path.name, count, time, signer, error, anchors))
+            error, is_by_other_key = str(problem), isinstance(problem, _OtherKey)
+        checks.append(SignatureCheck(path.name, count, time, signer, error, anchors, is_by_other_key))
     return checks
 
 
 class _Invalid(ValueError):
     """A signature does not hold."""
+
+
+class _OtherKey(_Invalid):
+    """A signature was made with a key that is not among the given ones."""
 
 
 def _statements(home: Path) -> list[Path]:
@@ -159,8 +167,10 @@ def _verify_ssh(content: bytes, signature: Path, signers: Path, text: str) -> st
             capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS,
         )  # fmt: skip
         principal = lookup.stdout.split("\n")[0].strip()
+        if lookup.stderr.strip().lower() == "no principal matched.":  # with other lines, it could not be read
+            raise _OtherKey("no allowed signer has made the signature")
         if lookup.returncode or not principal:
-            raise _Invalid("no allowed signer has made the signature")
+            raise _Invalid("the signature is not readable")
         done = subprocess.run(
             [program, "-Y", "verify", "-f", str(allowed), "-I", principal, "-n", NAMESPACE, "-s", str(signature)],
             input=content, capture_output=True, check=False, timeout=TIMEOUT_SECONDS,
@@ -227,4 +237,4 @@ def _verify(content: bytes, signature: Path, signers: Path, text: str) -> str:
         return _verify_ed25519(content, kind, signers, text)
     if kind.startswith(SSH_HEADER) and not is_pem:
         return _verify_ssh(content, signature, signers, text)
-    raise _Invalid(f"the signature was made with another kind of key than {signers.name}")
+    raise _OtherKey(f"the signature was made with another kind of key than {signers.name}")

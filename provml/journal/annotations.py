@@ -24,7 +24,6 @@ from provml.errors import InvalidAnnotation
 from provml.journal import process, segments
 from provml.journal.events import Event, Time, encode
 from provml.journal.reader import read_lines
-from provml.journal.redaction import redact_text
 from provml.paths import NO_FOLLOW
 
 FOLDER = "annotations"
@@ -188,6 +187,8 @@ def annotate(
 
     Raise InvalidAnnotation, before anything is written, for a text that is not suitable or that cannot be removed.
     """
+    from provml.journal.redaction import redact_text  # not at the top: reading does not need its patterns
+
     checked = list(dict.fromkeys(redact_text(check_text(kind, text)) for text in texts))
     log = file.read()
     same_kind = [item for item in log.events if item[1].kind == kind] if removed or kind != "note" else []

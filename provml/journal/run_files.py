@@ -9,7 +9,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -75,13 +74,13 @@ def run_folders(home: Path) -> set[str]:
     """Return the names of the folders of runs; a packed run has none, unless it is annotated."""
     try:
         return set(os.listdir(home / "runs"))  # noqa: PTH208  # the names alone, of many folders
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):  # any other error: nobody knows which runs there are
         return set()
 
 
-def scan_runs(home: Path, skip: AbstractSet[str] = frozenset()) -> Iterator[RunFiles]:
-    """Yield the folders of all runs of a home, but for those to skip."""
-    for run in run_folders(home).union(segments.manifest(home)) - skip:
+def scan_runs(home: Path, runs: Iterable[str] | None = None) -> Iterator[RunFiles]:
+    """Yield the folders of some runs of a home, by default of all."""
+    for run in run_folders(home).union(segments.manifest(home)) if runs is None else runs:
         journals, is_annotated = _scan_folder(f"{home}/runs/{run}")
         yield RunFiles(run, _with_packed(journals, segments.names_of_run(home, run)), is_annotated)
 
@@ -89,12 +88,17 @@ def scan_runs(home: Path, skip: AbstractSet[str] = frozenset()) -> Iterator[RunF
 def _scan_folder(path: str | Path) -> tuple[list[str], bool]:
     """Return the journals in a folder of a run, and whether somebody annotated the run."""
     journals, is_annotated = [], False
-    with contextlib.suppress(OSError), os.scandir(path) as entries:  # a file, or a folder that was just removed
-        for entry in entries:
-            if entry.name.endswith(".jsonl") and entry.is_file():
-                journals.append(entry.name)
-            elif entry.name == ANNOTATIONS:
-                is_annotated = True
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name.endswith(".jsonl") and entry.is_file():
+                    journals.append(entry.name)
+                elif entry.name == ANNOTATIONS:
+                    is_annotated = True
+    except (FileNotFoundError, NotADirectoryError):  # a file, or a folder that was just removed
+        pass
+    except OSError:  # whoever reads the journal that nearly every run has gets the error
+        journals.append(f"{events.MAIN_WRITER}.jsonl")
     return journals, is_annotated
 
 

@@ -142,24 +142,31 @@ _DAMAGE: dict[str, str] = {}
 """What was wrong with manifests that this process rebuilt, by home."""
 
 
+def signature(home: Path) -> tuple[int, int, int] | None:
+    """Return what changes whenever a run is packed or unpacked; None if there is no manifest."""
+    try:
+        stat = os.stat(f"{home}/{FOLDER}/{MANIFEST}")  # noqa: PTH116  # called for each journal
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
 def manifest(home: Path) -> Manifest:
     """Return the packed runs of a home; a manifest that is damaged or missing is rebuilt from the segments.
 
     Raise OSError if that is not possible.
     """
     path = f"{home}/{FOLDER}/{MANIFEST}"
-    try:
-        stat = os.stat(path)  # noqa: PTH116  # called for each journal
-    except (FileNotFoundError, NotADirectoryError):
+    now = signature(home)
+    if now is None:
         return _manifest_of_segments(home)
-    signature = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
     cached = _CACHE.get(path)
-    if cached is None or cached[0] != signature:
+    if cached is None or cached[0] != now:
         try:
             loaded = Manifest(home, _read_manifest(Path(path)))
         except (ManifestDamaged, IsADirectoryError) as error:
             loaded = _rebuild(home, str(error.strerror).lower())
-        cached = _CACHE[path] = signature, loaded
+        cached = _CACHE[path] = now, loaded
     return cached[1]
 
 

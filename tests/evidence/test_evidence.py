@@ -87,6 +87,30 @@ def test_a_signature_of_another_key_does_not_hold(home: Path, keys: Path, key: s
     assert check.error
 
 
+def test_a_signature_by_another_signer_is_no_problem_next_to_a_valid_one(home: Path, keys: Path):
+    """Two people sign with keys of two kinds; each checks with one key."""
+    sign_ledger(home, keys / "ssh")
+    sign_ledger(home, keys / "pem")
+    for signers in ("ssh.pub", "pem.pub"):
+        verified = invoke(home, "verify", "--signed-by", str(keys / signers))
+        assert verified.exit_code == 0, verified.output
+        assert "Signed by" in verified.stdout
+        assert "Not checked: " in verified.stderr
+        assert "another kind of key" in verified.stderr
+    other = invoke(home, "verify", "--signed-by", str(keys / "other.pub"))
+    assert other.exit_code == 1
+    assert "has no valid signature by other.pub" in other.stdout
+
+
+def test_a_damaged_signature_is_a_problem_next_to_a_valid_one(home: Path, keys: Path):
+    sign_ledger(home, keys / "ssh")
+    damaged = sign_ledger(home, keys / "ssh")
+    damaged.write_text(damaged.read_text().replace("\nU1NIU0lH", "\nAAAASU0H"))
+    refused = invoke(home, "verify", "--signed-by", str(keys / "ssh.pub"))
+    assert refused.exit_code == 1
+    assert "the signature is not readable" in refused.stdout
+
+
 def test_a_changed_statement_does_not_hold(home: Path, keys: Path):
     statement = sign_ledger(home, keys / "ssh").with_suffix(".json")
     statement.write_text(statement.read_text().replace('"time": "20', '"time": "19'))
