@@ -93,7 +93,7 @@ class MappingContext:
 
     def section_iri(self, section: SectionState) -> IRI:
         """Return the IRI of a stage, a step or a section."""
-        return IRI(f"{self.run}/{section.path}")
+        return iris.to_iri(f"{self.run}/{section.path}")
 
     def stage_path(self, location: str) -> str:
         """Return the IRI path of a stage or a step that begins here; a location with `@` is unique already."""

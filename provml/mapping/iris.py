@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
+from functools import lru_cache
 from urllib.parse import quote
 
 from provml.journal.events import OTHER_RUN, SHARED_NAME
@@ -12,16 +13,28 @@ from provml.rdf.namespaces import NODES, RUNS
 
 MAX_NAME = 4096
 """Characters of a name in an IRI; of a longer name, an IRI has the start and the digest."""
+MAX_CACHED = 200
+"""Characters of a name whose segment is remembered: few names occur in most events."""
+
+to_iri = lru_cache(4096)(IRI)
+"""`IRI`, for texts that are built again for each event of a section."""
 
 
 def quote_segment(text: str) -> str:
     """Return text as one segment of an IRI; `~` and `@` stay free for suffixes that make names unique."""
+    return _quote(text) if len(text) > MAX_CACHED else _quote_cached(text)
+
+
+def _quote(text: str) -> str:
     text = text.strip()
     if len(text) > MAX_NAME:
         text = f"{text[:MAX_NAME]}...{hashlib.sha256(text.encode()).hexdigest()}"
     if text.isalnum() and text.isascii():
         return text
     return quote(text, safe="-._").replace("~", "%7E") or "unnamed"
+
+
+_quote_cached = lru_cache(4096)(_quote)
 
 
 def run_iri(run_id: str) -> IRI:
@@ -31,11 +44,16 @@ def run_iri(run_id: str) -> IRI:
 
 def plan_iri(experiment: str, *parts: str) -> IRI:
     """Return the IRI of a node on the prospective side of an experiment."""
-    return IRI("/".join([f"{NODES}plan/{quote_segment(experiment)}", *map(quote_segment, parts)]))
+    return _nodes_iri("plan", experiment, *parts)
 
 
 def shared_iri(kind: str, *parts: str) -> IRI:
     """Return the IRI of a node that all runs share: a machine, a piece of software, a persona, a role."""
+    return _nodes_iri(kind, *parts)
+
+
+@lru_cache(4096)
+def _nodes_iri(kind: str, *parts: str) -> IRI:
     return IRI("/".join([f"{NODES}{kind}", *map(quote_segment, parts)]))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from provml.journal.events import LEARNING_KINDS, MAX_MEASURES
 from provml.mapping.direction import DIRECTIONS, Direction, direction_of
-from provml.mapping.iris import plan_iri, quote_segment
+from provml.mapping.iris import plan_iri, quote_segment, to_iri
 from provml.mapping.state import State
 from provml.model.thing import Thing
 from provml.model.values import IRI
@@ -123,7 +123,7 @@ class Plan:
 
     def section(self, stage_kind: str, kind: str, stage: IRI) -> IRI:
         """Return the plan of the epochs, batches, folds, rounds or sections of a user's own kind of a stage."""
-        iri = IRI(f"{stage}/{quote_segment(kind)}")
+        iri = to_iri(f"{stage}/{quote_segment(kind)}")
         if self.register(iri):
             cls = EPOCHS.get(stage_kind, Epoch) if kind == "epoch" else SECTIONS.get(kind, LearningStageSection)
             self.emit(STEPS[stage_kind](stage, has_section=iri))  # type: ignore[call-arg]  # learning stages have it
@@ -145,7 +145,7 @@ class Plan:
         """Return a hyperparameter of a stage, or a parameter of a step of another kind."""
         is_learning = kind in LEARNING_KINDS
         cls = LearningHyperparameter if is_learning else PreparationParameter
-        iri = IRI(f"{step}/parameter/{quote_segment(name)}")
+        iri = to_iri(f"{step}/parameter/{quote_segment(name)}")
         if self.register(iri, cls.__name__):
             self.emit(STEPS.get(kind, DataTransformation)(step, has_input_attribute=iri))
             self.emit(cls(iri, label=name, tag="Hyperparameter" if is_learning else "Parameter"))

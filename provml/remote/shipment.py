@@ -186,7 +186,7 @@ class FileShipment:
         return False
 
     def _headers(self, *, is_last: bool) -> dict[str, str]:
-        headers = {wire.OFFSET: str(self.offset), wire.IDLE: f"{self._idle_seconds():.0f}"}
+        headers = {wire.OFFSET: str(self.offset), wire.IDLE: f"{self._idle_seconds():.0f}", wire.REDACTS: "?1"}
         return headers | {wire.COMPLETE: "?1"} if is_last else headers
 
     def _idle_seconds(self) -> float:

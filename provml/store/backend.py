@@ -78,6 +78,7 @@ class OxigraphBackend:
         self._pid = os.getpid()
         if folder is not None:
             fork.use_disk()
+            _create_for_group(folder / "store")
         self._store: ox.Store | None = ox.Store() if folder is None else ox.Store(str(folder / "store"))
         if folder is not None:
             remove_old_logs(folder / "store")
@@ -184,6 +185,16 @@ def has_open_files(folder: Path) -> bool:
 def old_logs(store: Path) -> Iterator[Path]:
     """List the logs of earlier sessions: RocksDB starts one each time it is opened, and nobody reads them."""
     return store.glob("LOG.old.*")
+
+
+def _create_for_group(store: Path) -> None:
+    """Create the folder and the lock of an engine with the permissions of the umask; the engine gives none to groups.
+
+    Whoever may write to the folder and the lock can open the data files, which never change.
+    """
+    store.mkdir(exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(store / "LOCK", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
 
 
 def remove_old_logs(store: Path) -> None:

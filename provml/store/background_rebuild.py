@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -24,6 +23,8 @@ LOCK = "next.lock"
 
 def start(home: Path) -> int:
     """Start the process that rebuilds the index of a home, and return its id. It ends at once if there is another."""
+    import subprocess  # not at the top: it is slow to load
+
     command = [sys.executable, "-m", __name__, str(home.resolve())]
     null = subprocess.DEVNULL
     process = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)

@@ -23,7 +23,7 @@ MAX_PROBLEMS = 1000
 """Problems that are kept per journal; more of them would not help anyone."""
 DIGEST_BYTES = 16
 """Length of the digest that a checkpoint file starts with."""
-INDEX_FORMAT = 2
+INDEX_FORMAT = 3
 """Version of what an index has besides the graph."""
 MAPPED_MODULES = (annotation_events, journal_events, location, capture_errors, field, thing, values, workflow)
 """Modules besides the packages that decide what is in an index."""
@@ -108,7 +108,8 @@ class IndexCheckpoint(msgspec.Struct):
     somebody annotated. `new_links` is what was loaded and not yet used to derive links. Runs that have ended are in the
     table of sealed runs with the digest `sealed`, except for those in `unsealed`, which changed or were removed since.
     `statement_bytes` is the size of the file with the digests of their statements, and `unpackable` the number of them
-    that could not be moved into segments. `inferred` is a digest of the state at which the inferred triples were made.
+    that could not be moved into segments. `manifest` is the signature of segments that have runs of the table only.
+    `inferred` is a digest of the state at which the inferred triples were made.
     """
 
     fingerprint: str = ""
@@ -122,6 +123,7 @@ class IndexCheckpoint(msgspec.Struct):
     unsealed: set[str] = set()
     statement_bytes: int = 0
     unpackable: int = 0
+    manifest: tuple[int, int, int] | None = None
     inferred: str = ""
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -22,11 +22,11 @@ import pyoxigraph as ox
 
 from provml.errors import FileFormatError
 from provml.model.values import IRI
-from provml.rdf import rdflib_bridge
-from provml.rdf.graph_files import check_extension, read_quads
-from provml.rdf.parse_file import LimitedFile, limits_for, unreadable_line
 from provml.store.backend import Backend
 from provml.store.checkpoint import Problem
+
+if TYPE_CHECKING:
+    from provml.rdf import rdflib_bridge
 
 QuadTest = Callable[[ox.Quad], bool]
 GRAPH_COMMENT = b"# graph "
@@ -40,6 +40,8 @@ def store_file(home: Path, write: Callable[[Path], object], source: str) -> Path
 
     The file is the only copy, so it is on the disk when this returns.
     """
+    from provml.rdf.parse_file import unreadable_line  # not at the top, as all parsers here: few commands need them
+
     folder = home / "added"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}-{uuid.uuid4().hex[:6]}.nq"
@@ -106,6 +108,8 @@ class RdfSource:
 
 def file_source(file: Path) -> RdfSource:
     """Return an RDF file or a PROV document as a source."""
+    from provml.rdf.graph_files import check_extension, read_quads
+
     check_extension(file)
     try:
         with file.open("rb") as content:
@@ -119,6 +123,8 @@ def file_source(file: Path) -> RdfSource:
 
 def source_of(source: str | os.PathLike[str] | rdflib_bridge.Graph) -> RdfSource:
     """Return a file, or an rdflib graph, as a source."""
+    from provml.rdf import rdflib_bridge
+
     if rdflib_bridge.is_rdflib_graph(source):
         return rdflib_source(source)
     return file_source(Path(cast(str, source)))
@@ -126,6 +132,8 @@ def source_of(source: str | os.PathLike[str] | rdflib_bridge.Graph) -> RdfSource
 
 def rdflib_source(graph: rdflib_bridge.Graph) -> RdfSource:
     """Return an rdflib graph as a source; its name is its identifier, or without one a digest of its content."""
+    from provml.rdf import rdflib_bridge
+
     quads = list(rdflib_bridge.from_rdflib(graph))
     lines = sorted(f"{quad}\n" for quad in quads)
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -138,6 +146,8 @@ def rdflib_source(graph: rdflib_bridge.Graph) -> RdfSource:
 
 def store_source(home: Path, source: RdfSource, graph: str | None) -> tuple[Path, int]:
     """Store the quads of a source; return their file and their number."""
+    from provml.rdf.parse_file import LimitedFile, limits_for
+
     target = ox.NamedNode(IRI(graph)) if graph else ox.DefaultGraph()
     count = 0
 
@@ -202,6 +212,8 @@ class ImportedFiles:
 
     def check(self, path: Path) -> Problem | None:
         """Parse a file and return its first error, if any."""
+        from provml.rdf.parse_file import unreadable_line
+
         file = f"added/{path.name}"
         try:
             reason = unreadable_line(path)

@@ -13,7 +13,6 @@ import logging
 import math
 import os
 import shutil
-import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterable
@@ -29,7 +28,7 @@ from provml.journal.annotations import Annotation
 from provml.journal.batch_buffer import SUFFIX as BUFFER_SUFFIX
 from provml.journal.shipping import STATE_FILE
 from provml.store import checkpoint as checkpoints
-from provml.store import file_checksums, fork, inference, lock, sealed_runs, statements
+from provml.store import file_checksums, fork, lock, sealed_runs, statements
 from provml.store.annotations import AnnotationWriter, own_name
 from provml.store.backend import OxigraphBackend, damage_reason, is_corrupt, is_damaged, is_lock_error
 from provml.store.checkpoint import IndexCheckpoint, JournalCheckpoint, Problem, is_lengthened
@@ -205,7 +204,7 @@ class Index:
         if size > limits.memory_max_bytes:
             for parent in (home / "index", None):
                 with contextlib.suppress(OSError):  # read-only, or no space
-                    folder = Path(tempfile.mkdtemp(prefix="reader-", dir=parent))
+                    folder = _temporary_folder(parent)
                     return cls._open_temporary(home, folder, limits)._initialize()
         return cls(home, limits=limits)._initialize()
 
@@ -226,7 +225,7 @@ class Index:
         """Open a copy of the last snapshot below `parent`. Data files never change, so they are hard-linked."""
         numbered = (path for path in (home / "index" / "snapshot").iterdir() if path.name.isdecimal())
         snapshot = max(numbered, key=lambda path: int(path.name))
-        folder = Path(tempfile.mkdtemp(prefix="reader-", dir=parent))
+        folder = _temporary_folder(parent)
         try:
             (folder / "store").mkdir()
             for path in (snapshot / "store").iterdir():
@@ -234,8 +233,8 @@ class Index:
                     os.link(path, folder / "store" / path.name)
                 else:
                     shutil.copy2(path, folder / "store" / path.name)
-            tables = (path.name for path in snapshot.glob(f"{sealed_runs.PREFIX}*"))
-            for name in ("progress", file_checksums.NAME, *tables):
+            sealed_runs.copy(snapshot, folder)
+            for name in ("progress", file_checksums.NAME):
                 shutil.copy2(snapshot / name, folder / name)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -334,6 +333,7 @@ class Index:
     def is_stale(self) -> bool:
         """True if indexed journals or files were removed, cut or edited: the index has to be rebuilt without them."""
         self._reopen_changed()
+        self._look_at_segments()
         home = str(self.home)
         for key, journal in self.checkpoint.journals.items():
             try:
@@ -358,13 +358,18 @@ class Index:
 
     def names(self) -> dict[str, str]:
         """Return the names of all runs by their ids, the latest first."""
-        runs = [(entry.started, run, entry.name) for run, entry in self.sealed.entries.items()]
-        if self.checkpoint.unsealed:
-            runs = [item for item in runs if item[1] not in self.checkpoint.unsealed]
+        runs = [item for item in self.sealed.named() if item[1] not in self.checkpoint.unsealed]
         for run, journals in journals_by_run(self.checkpoint).items():
             name = own_name(journals, self.annotations_of(run)) or journals[0][1].state.experiment
             runs.append((_start(journals), run, name))
         return {run: name for _, run, name in sorted(runs, reverse=True)}
+
+    def latest(self, limit: int) -> list[str]:
+        """Return the ids of the runs that started last, the latest first."""
+        unsealed = self.checkpoint.unsealed
+        runs = [item for item in self.sealed.latest(limit + len(unsealed)) if item[1] not in unsealed]
+        runs += [(_start(journals), run) for run, journals in journals_by_run(self.checkpoint).items()]
+        return [run for _, run in sorted(runs, reverse=True)[:limit]]
 
     def run_journals(self, run: str) -> RunJournals:
         """Return the checkpoints of the journals of a run."""
@@ -397,6 +402,30 @@ class Index:
         names = run_files.run_folders(self.home)
         for run in self.sealed.changed(self.home, names, self.checkpoint.unsealed):
             self.reopen(run)
+
+    def _look_at_segments(self) -> None:
+        """If segments have changed, take runs out of the table that are gone, and note whether all others are in it."""
+        signature = segments.signature(self.home)
+        if signature is not None and signature == self.checkpoint.manifest:
+            return
+        packed, unsealed = segments.manifest(self.home), self.checkpoint.unsealed
+        gone = [run for run in self.sealed.packed() if run not in packed and run not in unsealed]
+        gone = [run for run in gone if not run_files.has_run(self.home, run)]
+        for run in gone:
+            self.reopen(run)
+        if signature != self.checkpoint.manifest and not gone and all(map(self.is_sealed, packed)):
+            self.checkpoint.manifest = signature
+            self.save_checkpoint()
+
+    def open_runs(self) -> set[str]:
+        """Return the runs of the home that are not in the table of sealed runs, or changed since.
+
+        Segments are read only if they have changed: a command in a large home would spend most of its time with that.
+        """
+        runs = run_files.run_folders(self.home)
+        if self.checkpoint.manifest is None or self.checkpoint.manifest != segments.signature(self.home):
+            runs = runs.union(segments.manifest(self.home))
+        return {run for run in runs if not self.is_sealed(run)}
 
     def reopen(self, run: str) -> None:
         """Take a run out of the table of sealed runs."""
@@ -475,7 +504,7 @@ class Index:
         ended = [run for run in runs if run not in self.checkpoint.unsealed and self._can_be_packed(run)]
         packed = segments.pack(self.home, ended if limit is None else ended[:limit])
         states = {run: folder_state(self.home / "runs" / run) for run in packed}
-        entries = {run: replace_folder(self.sealed.entries[run], state) for run, state in states.items()}
+        entries = {run: replace_folder(self.sealed.entry(run), state) for run, state in states.items()}
         if entries:
             self._write_sealed(self.sealed.replaced(self.checkpoint.unsealed, entries))
         return packed
@@ -492,8 +521,8 @@ class Index:
     def _write_sealed(self, sealed: SealedRuns) -> None:
         """Replace the table of sealed runs, and save the checkpoint that names it."""
         folder = None if self.is_private else self.folder
-        self.sealed, self.checkpoint.unsealed = sealed, set()
-        self.checkpoint.sealed = sealed_runs.write(folder, sealed)
+        self.sealed = sealed if folder is None else sealed_runs.write(folder, sealed)
+        self.checkpoint.sealed, self.checkpoint.unsealed = sealed.digest, set()
         self.save_checkpoint()
         if folder is not None:
             sealed_runs.remove_others(folder, self.checkpoint.sealed)
@@ -563,6 +592,8 @@ class Index:
         digest = hashlib.blake2b(state, digest_size=12).hexdigest()
         if digest == self.checkpoint.inferred:
             return
+        from provml.store import inference  # not at the top: most commands do not need it
+
         self.checkpoint.inferred = ""
         inference.materialize(self.backend.graph(), INFERRED_GRAPH)
         self.checkpoint.inferred = digest
@@ -630,8 +661,7 @@ class Index:
         new.mkdir()
         self.backend.snapshot(new / "store")
         checkpoints.write(new / "progress", self._committed)
-        if self.checkpoint.sealed:
-            sealed_runs.write(new, self.sealed)
+        sealed_runs.copy(self.folder, new)
         file_checksums.write(new, self._checksums)
         new.rename(folder / str(number))
         for path in old:
@@ -659,6 +689,13 @@ def adopt_rebuilt(folder: Path) -> None:
 def _is_in_memory(home: Path) -> bool:
     """Return whether the engine cannot open an index on the disk: in a forked child, or if the path is no text."""
     return fork.has_no_threads() or not paths.is_utf8(home)
+
+
+def _temporary_folder(parent: Path | None) -> Path:
+    """Make a folder for a private index."""
+    import tempfile  # not at the top: most commands open the index itself
+
+    return Path(tempfile.mkdtemp(prefix="reader-", dir=parent))
 
 
 def report_damage(home: Path, error: BaseException, action: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from provml.journal.status import HEARTBEAT_TIMEOUT, is_dead, journal_status
 from provml.mapping import NewLinks
 from provml.store.checkpoint import JournalCheckpoint
 from provml.store.siblings import FirstJournalCache, SiblingJournals
-from provml.store.statements import foreign_digests
+from provml.store.statements import SharedStatements
 
 if TYPE_CHECKING:
     from provml.mapping import EventMapper
@@ -43,9 +44,17 @@ class JournalSource:
 
 
 def sync_journal(
-    source: JournalSource, journal: JournalCheckpoint, links: NewLinks, *, events_per_chunk: int = EVENTS_PER_CHUNK
+    source: JournalSource,
+    journal: JournalCheckpoint,
+    links: NewLinks,
+    *,
+    shared: SharedStatements | None = None,
+    events_per_chunk: int = EVENTS_PER_CHUNK,
 ) -> Iterator[Chunk]:
-    """Map what is new in a journal of an index. A journal that cannot be read is marked in its checkpoint."""
+    """Map what is new in a journal of an index. A journal that cannot be read is marked in its checkpoint.
+
+    With `shared`, statements of journals that are loaded before are left out.
+    """
     signature = (0, 0)
     try:
         signature = source.signature()
@@ -53,10 +62,11 @@ def sync_journal(
             return
         journal.clear_error()
         was_over = _is_over(source, journal)
-        yield from map_events(source, journal, links=links, is_over=was_over, events_per_chunk=events_per_chunk)
+        map_new = partial(map_events, source, journal, links=links, shared=shared, events_per_chunk=events_per_chunk)
+        yield from map_new(is_over=was_over)
         if not was_over and _is_over(source, journal):  # the writer ended meanwhile
             was_over, signature = True, source.signature()
-            yield from map_events(source, journal, links=links, is_over=True, events_per_chunk=events_per_chunk)
+            yield from map_new(is_over=True)
         if was_over:
             journal.seal(signature)
     except FileNotFoundError:  # removed meanwhile: the next sync rebuilds the index
@@ -111,12 +121,13 @@ def map_events(
     journal: JournalCheckpoint,
     *,
     links: NewLinks | None = None,
+    shared: SharedStatements | None = None,
     is_over: bool = False,
     events_per_chunk: int = EVENTS_PER_CHUNK,
 ) -> Iterator[Chunk]:
     """Map the events after a checkpoint, those of the batch buffer included, and add to `links` what links follow from.
 
-    At each yield the checkpoint is at the end of what was yielded.
+    At each yield the checkpoint is at the end of what was yielded. Lines that `shared` knows are left out.
     """
     from provml.mapping.mapper import EventMapper  # not at the top: it loads the vocabulary
 
@@ -137,24 +148,26 @@ def map_events(
             journal.events += mapped
             count += mapped
             if count >= events_per_chunk:
-                yield count, _take_ntriples(mapper, journal)
+                yield count, _take_ntriples(mapper, journal, shared)
                 count = 0
     except FileFormatError as error:
         journal.mark_unreadable(source.key, f"{error.reason}; upgrade provml")
     except OSError as error:  # raised after the events before it
         failure = error
     if count:
-        yield count, _take_ntriples(mapper, journal)
+        yield count, _take_ntriples(mapper, journal, shared)
     if failure is not None:
         raise failure
 
 
-def _take_ntriples(mapper: EventMapper, journal: JournalCheckpoint) -> bytes:
+def _take_ntriples(mapper: EventMapper, journal: JournalCheckpoint, shared: SharedStatements | None) -> bytes:
     """Return the N-Triples of a mapper, and add the digests of those about nodes of others to the checkpoint."""
     text = mapper.take_ntriples()
-    if journal.state.header is not None:
-        journal.foreign += foreign_digests(text, journal.state.header.run)
-    return text
+    if journal.state.header is None:
+        return text
+    new, digests = (SharedStatements() if shared is None else shared).take(text, journal.state.header.run)
+    journal.foreign += digests
+    return text if shared is None else new
 
 
 def _map_record(record: Record, mapper: EventMapper, journal: JournalCheckpoint, key: str) -> int:

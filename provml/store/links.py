@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyoxigraph as ox
 
@@ -33,6 +33,8 @@ _MODEL = ox.NamedNode(f"{PROVML}Model")
 _GRAPH = ox.DefaultGraph()
 _RANK_SUFFIX = re.compile(r"(.+)@\d+(\.\d+)?")
 """How the IRI of a stage ends in the journal of a rank other than the first, and of a further launch in one run."""
+MAX_KNOWN = 100_000
+"""Nodes whose links are remembered while links are derived: about 40 MB."""
 
 Node = ox.NamedNode | ox.BlankNode
 Nodes = set[Node]
@@ -76,6 +78,8 @@ class _Links:
         self.store = store
         self.added: list[ox.Quad] = []
         self.removed: list[ox.Quad] = []
+        self._known_objects: dict[tuple[Node, ox.NamedNode], list[Node]] = {}
+        self._known_subjects: dict[tuple[ox.NamedNode, Node], list[Node]] = {}
 
     def derive(self, new: NewLinks) -> None:
         """Derive the links that follow from new statements."""
@@ -138,7 +142,7 @@ class _Links:
 
     def _whole(self, activity: Node) -> Node:
         """Return the stage of a section; anything else is whole."""
-        return next(self._objects(activity, _SECTION_OF), activity)
+        return next(iter(self._objects(activity, _SECTION_OF)), activity)
 
     # ---- evaluations
 
@@ -174,11 +178,27 @@ class _Links:
 
     # ---- the store
 
-    def _objects(self, subject: Node, predicate: ox.NamedNode) -> Iterator[Node]:
-        return (quad.object for quad in self.store.quads_for_pattern(subject, predicate, None, _GRAPH))  # type: ignore[misc]  # no literals
+    def _objects(self, subject: Node, predicate: ox.NamedNode) -> list[Node]:
+        nodes = self._known_objects.get((subject, predicate))
+        if nodes is None:
+            _make_room(self._known_objects)
+            quads = self.store.quads_for_pattern(subject, predicate, None, _GRAPH)
+            nodes = self._known_objects[subject, predicate] = [quad.object for quad in quads]  # type: ignore[misc]  # no literals
+        return nodes
 
-    def _subjects(self, predicate: ox.NamedNode, node: Node) -> Iterator[Node]:
-        return (quad.subject for quad in self.store.quads_for_pattern(None, predicate, node, _GRAPH))  # type: ignore[misc]  # no triple terms
+    def _subjects(self, predicate: ox.NamedNode, node: Node) -> list[Node]:
+        nodes = self._known_subjects.get((predicate, node))
+        if nodes is None:
+            _make_room(self._known_subjects)
+            quads = self.store.quads_for_pattern(None, predicate, node, _GRAPH)
+            nodes = self._known_subjects[predicate, node] = [quad.subject for quad in quads]  # type: ignore[misc]  # no triple terms
+        return nodes
 
     def _has_type(self, node: Node, cls: ox.NamedNode) -> bool:
         return ox.Quad(node, _TYPE, cls, _GRAPH) in self.store
+
+
+def _make_room(cache: dict[Any, list[Node]]) -> None:
+    """Forget what was read if it is much."""
+    if len(cache) >= MAX_KNOWN:
+        cache.clear()

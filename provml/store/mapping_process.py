@@ -23,6 +23,7 @@ from provml.mapping import NewLinks
 from provml.store.checkpoint import JournalCheckpoint
 from provml.store.journal_mapping import JournalSource, sync_journal
 from provml.store.siblings import FirstJournalCache
+from provml.store.statements import SharedStatements
 
 MAX_WAITING_CHUNKS = 2
 """Chunks that are mapped before they are needed, so that neither process waits for the other."""
@@ -112,13 +113,14 @@ def _read(file: IO[bytes]) -> bytes | None:
 
 def map_all(journals: Journals) -> Iterator[tuple[MappedChunk, bytes]]:
     """Map journals: the work of a child."""
-    first_journals = FirstJournalCache()
+    first_journals, shared = FirstJournalCache(), SharedStatements()
+    per_chunk = journals.events_per_chunk
     journals.journals.reverse()
     while journals.journals:
         key, checkpoint = journals.journals.pop()  # what is done takes no memory: there may be many
         links = NewLinks()
         source = JournalSource(key, Path(journals.home) / key, first_journals)
-        for events, text in sync_journal(source, checkpoint, links, events_per_chunk=journals.events_per_chunk):
+        for events, text in sync_journal(source, checkpoint, links, shared=shared, events_per_chunk=per_chunk):
             yield MappedChunk(key, events, checkpoint, links), text
             links.clear()
         yield MappedChunk(key, 0, checkpoint, links), b""

@@ -4,6 +4,8 @@ Oxigraph sorts triples in batches of one million on several threads, and accepts
 still being sorted. One long load is cheaper than several short ones (their files have to be merged again and again),
 but without a limit it peaks at 1.6 GB for ten million triples. Waiting between chunks until memory use drops keeps the
 peak at 1.0 GB at the same speed.
+
+Memory that the loader has freed may stay with the process. So waiting ends when the loader has nothing left to do.
 """
 
 from __future__ import annotations
@@ -17,6 +19,11 @@ MAX_GROWTH_BYTES = 800 << 20
 TIMEOUT_SECONDS = 60.0
 """After this time the memory is not the loader's, and the limit is raised."""
 POLL_SECONDS = 0.02
+IDLE_SECONDS = 1.0
+IDLE_SHARE = 0.05
+"""A process that has used less than this share of a core for this time does nothing: its memory will not shrink."""
+IDLE_STEPS = 4
+"""Then the limit is raised by a fourth of the allowed growth."""
 
 
 def rss_bytes() -> int | None:
@@ -45,12 +52,19 @@ class MemoryThrottle:
         return self._limit is not None
 
     def wait(self) -> None:
-        """Wait until memory use is below the limit. After the timeout, raise the limit and return."""
+        """Wait until memory use is below the limit. If that does not help, raise the limit and return."""
         if self._limit is None:
             return
-        deadline = time.monotonic() + self._timeout
+        begin = since = time.monotonic()
+        cpu = time.process_time()
         while (rss_bytes() or 0) > self._limit:
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if now - begin > self._timeout:
                 self._limit += self._max_growth
                 return
+            if now - since > IDLE_SECONDS:
+                if time.process_time() - cpu < IDLE_SHARE * (now - since):
+                    self._limit += self._max_growth // IDLE_STEPS
+                    return
+                since, cpu = now, time.process_time()
             time.sleep(POLL_SECONDS)

@@ -11,12 +11,9 @@ import contextlib
 import io
 import math
 import os
-import pickle
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,6 +64,8 @@ def run_query(
     Raises TimeoutError or MemoryError at a limit, RuntimeError for damaged files, and ValueError with the message of
     the engine.
     """
+    import tempfile  # not at the top, as in other functions here: most commands run their queries themselves
+
     temporary = Path(tempfile.mkdtemp(prefix="reader-", dir=folder))
     try:
         copy = _copy(store, temporary, on_disk=folder is not None)
@@ -100,6 +99,9 @@ def _copy(store: ox.Store, temporary: Path, *, on_disk: bool) -> Path:
 
 
 def _run_in_child(temporary: Path, copy: Path, request: QueryRequest, limits: QueryLimits) -> Any:
+    import pickle
+    import subprocess
+
     import pyoxigraph as ox
 
     result = temporary / "result"
@@ -139,6 +141,8 @@ def _run_in_child(temporary: Path, copy: Path, request: QueryRequest, limits: Qu
 def _child_main(folder: str) -> None:
     """Execute the request in a folder and write its result there."""
     threading.Thread(target=_exit_with_parent, args=(folder,), daemon=True).start()  # the engine releases the GIL
+    import pickle
+
     copy, result, request, values = pickle.loads((Path(folder) / "request").read_bytes())
     sparql, prefixes, graphs = request
     limits = QueryLimits(*values)

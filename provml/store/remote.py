@@ -281,7 +281,14 @@ class RemoteStore(StoreElsewhere):
         super().__init__(address.url, address.url)
         self._remote = RemoteBackend(Connection(address, read_seconds=QUERY_SECONDS))
         self._contents: tempfile.TemporaryDirectory[str] | None = None
-        self._remote.request("GET", "/healthz")
+        try:
+            self._remote.request("GET", "/healthz")
+        except ServiceError as error:
+            self.close()
+            if error.status != 404:
+                raise
+            advice = f"Check the URL; that of a SPARQL endpoint is sparql+{address.url}."
+            raise ServiceError(address.url, "no service of provml answers there", advice, status=404) from None
 
     def __repr__(self) -> str:
         return f"<RemoteStore {self.url!r}{'' if self._remote.is_open else ' closed'}>"

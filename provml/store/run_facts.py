@@ -49,13 +49,13 @@ ARTIFACTS = """SELECT DISTINCT ?name ?size ?sha256 WHERE {
   $run provml:hasArtifact ?artifact . ?artifact rdfs:label ?name ; provlake:sha256 ?sha256 .
   OPTIONAL { ?artifact provlake:sizeBytes ?size }
 } ORDER BY ?name ?sha256"""
-CONSUMPTION = """SELECT ?quantity ?value ?unit ?metered ?method WHERE {
+CONSUMPTION = """SELECT ?quantity (SUM(?part) AS ?value) ?unit ?metered ?method WHERE {
   $run provml:hadConsumption ?amount .
-  ?amount prov:value ?value ; provml:wasMetered ?metered ; provml:consumptionMethod ?method ;
+  ?amount prov:value ?part ; provml:wasMetered ?metered ; provml:consumptionMethod ?method ;
           provlake:wasDerivedFromAttribute ?attribute .
   ?attribute rdfs:label ?quantity ; provlake:unit ?unit .
   FILTER NOT EXISTS { ?amount provml:consumingComponent ?component }
-} ORDER BY DESC(?quantity) ?method"""
+} GROUP BY ?quantity ?unit ?metered ?method ORDER BY DESC(?quantity) ?method"""
 UNITS = {"kW.h": "kWh", "kg": "kg CO2e"}
 DATA_NAMES = """SELECT DISTINCT ?data ?name WHERE {
   ?at provlake:wasMemberOfWorkflowExecution $run ; prov:used ?data .
@@ -152,12 +152,15 @@ class RunFacts:
         return "true" in str(self.environment.get("git dirty", "")).lower()
 
     def consumption(self) -> dict[str, str]:
-        """Return energy and emissions of the run as text, with method, and whether they were metered."""
-        return {
-            str(quantity): f"{format_cell(value)} {UNITS.get(str(unit), unit)}, "
-            f"{'metered' if metered else 'modelled'} ({method})"
-            for quantity, value, unit, metered, method in self.tables.select(CONSUMPTION)
-        }
+        """Return energy and emissions of the run as text, with method, and whether they were metered.
+
+        A run that was resumed has a sum for each method.
+        """
+        texts: dict[str, list[str]] = {}
+        for quantity, value, unit, metered, method in self.tables.select(CONSUMPTION):
+            how = f"{'metered' if metered else 'modelled'} ({method})"
+            texts.setdefault(str(quantity), []).append(f"{format_cell(value)} {UNITS.get(str(unit), unit)}, {how}")
+        return {quantity: "; ".join(parts) for quantity, parts in texts.items()}
 
     @cached_property
     def curves(self) -> RunCurves:

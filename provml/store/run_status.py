@@ -19,6 +19,7 @@ from provml.store.siblings import FirstJournalCache
 RunJournals = list[tuple[str, JournalCheckpoint]]
 """The journals of one run, with their paths below the home."""
 
+Node = ox.NamedNode | ox.BlankNode | ox.Triple
 STATUS_PROPERTIES = tuple(
     map(
         ox.NamedNode,
@@ -31,6 +32,7 @@ STATUS_PROPERTIES = tuple(
         ),
     )
 )
+"""Statements about the status of a run; each has the first."""
 
 
 def journals_by_run(checkpoint: IndexCheckpoint) -> dict[str, RunJournals]:
@@ -76,33 +78,47 @@ class RunStatusWriter:
 
     def update(self, backend: Backend, checkpoint: IndexCheckpoint, runs: dict[str, RunJournals]) -> bool:
         """Write the status of each run; return whether any changed."""
-        changed = False
+        marks: dict[str, str] = {}
+        texts: list[bytes] = []
         for run, journals in runs.items():
             status, end = run_status(self.home, journals)
             mark = f"{status} {end.time if end is not None else ''}"
             if checkpoint.run_statuses.get(run) == mark and (end is not None or run in self._written):
                 continue
-            changed = _replace(backend, journals, status, end) or changed
-            self._written.add(run)
-            checkpoint.run_statuses[run] = mark
+            marks[run] = mark
+            texts.append(status_ntriples(journals, status, end))
+        changed = _replace(backend, b"".join(texts)) if marks else False
+        self._written.update(marks)
+        checkpoint.run_statuses.update(marks)
         return changed
 
 
-def _replace(backend: Backend, journals: RunJournals, status: str, end: events.End | None) -> bool:
-    """Replace the statements about a run's status; return whether they differ."""
-    state = journals[0][1].state
-    if state.header is None:
-        return False
+def _replace(backend: Backend, ntriples: bytes) -> bool:
+    """Replace the statements about the status of runs; return whether they differ.
+
+    Those of runs that have none yet, which may be many, are added at once.
+    """
     expected = ox.Store()  # normalizes literals as the index does
-    expected.load(status_ntriples(journals, status, end), format=ox.RdfFormat.N_TRIPLES)
-    store, node, graph = backend.graph(), ox.NamedNode(iris.run_iri(state.header.run)), ox.DefaultGraph()
-    old = [q for p in STATUS_PROPERTIES for q in store.quads_for_pattern(node, p, None, graph) if q not in expected]
-    new = [quad for quad in expected if quad not in store]
-    if not old and not new:
-        return False
-    removed, added = (" ".join(f"{q.triple} ." for q in quads) for quads in (old, new))
-    backend.update(f"DELETE DATA {{ {removed} }} ; INSERT DATA {{ {added} }}")
-    return True
+    expected.load(ntriples, format=ox.RdfFormat.N_TRIPLES)
+    by_run: dict[Node, list[ox.Quad]] = {}
+    for quad in expected:
+        by_run.setdefault(quad.subject, []).append(quad)
+    store, graph = backend.graph(), ox.DefaultGraph()
+    added: list[ox.Quad] = []
+    changed = False
+    for node, quads in by_run.items():
+        if next(store.quads_for_pattern(node, STATUS_PROPERTIES[0], None, graph), None) is None:
+            added += quads
+            continue
+        old = [q for p in STATUS_PROPERTIES for q in store.quads_for_pattern(node, p, None, graph) if q not in expected]
+        new = [quad for quad in quads if quad not in store]
+        if old or new:
+            before, after = (" ".join(f"{quad.triple} ." for quad in quads) for quads in (old, new))
+            backend.update(f"DELETE DATA {{ {before} }} ; INSERT DATA {{ {after} }}")
+            changed = True
+    if added:
+        backend.add(added)
+    return changed or bool(added)
 
 
 def status_ntriples(journals: RunJournals, status: str, end: events.End | None) -> bytes:

@@ -93,7 +93,7 @@ VALIDATED_SECTIONS = """SELECT DISTINCT ?stage ?training WHERE {
   ?stage provml:latestEvaluation/prov:wasGeneratedBy/provml:validatedSection/provml:wasSectionOf ?training
 }"""
 """The two parts of VALIDATED, which the engine answers fast for some stages; of a union it does not."""
-CONSUMPTION = """SELECT ?stage ?name ?value WHERE {
+CONSUMPTION = """SELECT ?stage ?node ?name ?value WHERE {
   ?stage provml:hadConsumption ?node .
   ?node prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
   FILTER NOT EXISTS { ?node provml:consumingComponent ?component }
@@ -329,11 +329,20 @@ class _Loader:
         return measures
 
     def _consumption(self) -> dict[str, Row]:
-        """Return energy and emissions by stage and by run."""
+        """Return energy and emissions by stage and by run; those of a run that was resumed are added up."""
         rows: dict[str, Row] = {}
-        for node, name, value in self._select(CONSUMPTION):
-            rows.setdefault(node.value, {})[CONSUMPTION_COLUMNS.get(name.value, name.value)] = rdf.value(value)
+        for stage, _, name, value in sorted(self._amounts()):  # a sum of doubles depends on the order
+            row, column = rows.setdefault(stage, {}), CONSUMPTION_COLUMNS.get(name, name)
+            row[column] = row.get(column, 0.0) + value
         return rows
+
+    def _amounts(self) -> Iterator[tuple[str, str, str, float]]:
+        """Yield amounts of energy and emissions: stage or run, node, name and value."""
+        return self._select_amounts(CONSUMPTION)
+
+    def _select_amounts(self, sparql: str) -> Iterator[tuple[str, str, str, float]]:
+        for stage, node, name, value in self._select(sparql):
+            yield stage.value, node.value, name.value, rdf.value(value)
 
     def _targets(self) -> Callable[[str], Iterable[str]]:
         """Return a function that gives the rows of a stage: trainings, or its run."""
@@ -386,12 +395,9 @@ class _PartLoader(_Loader):
     def _leaking(self) -> set[str]:
         return leaking_trainings(self._select, self._trainings)
 
-    def _consumption(self) -> dict[str, Row]:
+    def _amounts(self) -> Iterator[tuple[str, str, str, float]]:
         nodes = {*self.stages, *(str(info.iri) for info in self.infos)}
-        rows: dict[str, Row] = {}
-        for node, name, value in self._select(restrict(CONSUMPTION, "stage", nodes)):
-            rows.setdefault(node.value, {})[CONSUMPTION_COLUMNS.get(name.value, name.value)] = rdf.value(value)
-        return rows
+        return self._select_amounts(restrict(CONSUMPTION, "stage", nodes))
 
 
 def natural_key(iri: str) -> list[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from provml.paths import open_no_follow
 
 NAME = "statements"
 DIGEST_BYTES = 8
+MAX_KNOWN_LINES = 100_000
+"""Lines that are remembered in order to pass them on once only: about 40 MB."""
 
 
 def digest(line: bytes) -> bytes:
@@ -28,16 +30,36 @@ def digest(line: bytes) -> bytes:
     return blake2b(line, digest_size=DIGEST_BYTES).digest()
 
 
-def foreign_lines(ntriples: bytes, run: str) -> Iterator[bytes]:
-    """Yield the lines whose subject is not a node of a run."""
-    iri = f"<{iris.run_iri(run)}".encode()
-    own = (iri + b">", iri + b"/")
-    return (line for line in ntriples.split(b"\n") if line and not line.startswith(own))
+class SharedStatements:
+    """What runs have stated about nodes that are not their own, to be passed on once only.
 
+    Most of what a small run states, its plan, software and machine, was stated by the runs before it.
+    """
 
-def foreign_digests(ntriples: bytes, run: str) -> bytes:
-    """Return the digests of the lines whose subject is not a node of a run."""
-    return b"".join({digest(line) for line in foreign_lines(ntriples, run)})
+    def __init__(self, max_lines: int = MAX_KNOWN_LINES) -> None:
+        self._max_lines = max_lines
+        self._digests: dict[bytes, bytes] = {}
+
+    def take(self, ntriples: bytes, run: str) -> tuple[bytes, bytes]:
+        """Return N-Triples without the lines that were passed on before, each line once, and the digests of all lines
+        about nodes that are not the run's own.
+        """
+        if len(self._digests) > self._max_lines:
+            self._digests.clear()
+        iri = f"<{iris.run_iri(run)}".encode()
+        own = (iri + b">", iri + b"/")
+        cache, digests, lines = self._digests, set[bytes](), list[bytes]()
+        for line in dict.fromkeys(ntriples.split(b"\n")):  # a node is written again whenever it gets more values
+            if line.startswith(own):
+                lines.append(line)
+            elif line:
+                value = cache.get(line)
+                if value is None:
+                    value = cache[line] = digest(line)
+                    lines.append(line)
+                digests.add(value)
+        lines.append(b"")
+        return b"\n".join(lines), b"".join(digests)
 
 
 class StatementFile:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, Unpack, overload
@@ -28,9 +26,8 @@ from provml.journal.seals import seal_abandoned, seal_by_reader
 from provml.model.thing import Thing
 from provml.model.values import IRI
 from provml.paths import atomic_write, default_home, is_utf8
-from provml.rdf import rdflib_bridge
 from provml.rdf.namespaces import RUNS
-from provml.store import background_rebuild, imports, loaded_graphs, maintenance, query_terms, questions, updates
+from provml.store import background_rebuild, imports, loaded_graphs, maintenance, query_terms, questions
 from provml.store.annotations import add_annotations, own_name
 from provml.store.artifacts import Artifact, ArtifactList, find_artifacts, list_artifacts
 from provml.store.backend import Backend, damage_reason, is_damaged
@@ -49,17 +46,20 @@ from provml.store.run_info import RunInfo, runs_html
 from provml.store.run_status import RunJournals, run_status, was_indexed_out_of_order
 from provml.store.seal_check import SealReport, check_seals
 from provml.store.sync import sync
-from provml.store.updates import GraphChange
 
 if TYPE_CHECKING:
+    import tempfile
+
     import matplotlib.axes
 
     from provml.answers.plot import Curves
     from provml.drawing.lineage import Lineage
+    from provml.rdf import rdflib_bridge
     from provml.store.compare import RunComparison
     from provml.store.exporting import Exported
     from provml.store.run_report import RunReport
     from provml.store.run_table import RunTable
+    from provml.store.updates import GraphChange
     from provml.validation import Report
     from provml.validation.engine import EngineName
     from provml.validation.inference import InferenceName
@@ -320,6 +320,8 @@ class Store:
 
         It is a copy in memory. `rdflib_dataset` has all graphs, without a copy.
         """
+        from provml.rdf import rdflib_bridge  # not at the top: most commands do not need it
+
         store = self.graph(run_id)
         name = ox.DefaultGraph() if graph is None else ox.NamedNode(IRI(graph))
         if graph is not None and run_id is None and not store.contains_named_graph(ox.NamedNode(graph)):
@@ -328,11 +330,15 @@ class Store:
 
     def rdflib_dataset(self) -> rdflib_bridge.Dataset:
         """Return all graphs as an rdflib dataset that reads the index in place, by oxrdflib. It cannot be changed."""
+        from provml.rdf import rdflib_bridge
+
         return rdflib_bridge.live_dataset(self.graph())
 
     @classmethod
     def from_rdflib(cls, graph: rdflib_bridge.Graph, home: str | os.PathLike[str] | None = None) -> Self:
         """Return a store with an rdflib graph or dataset loaded: of a home, or of one that lasts until it is closed."""
+        import tempfile
+
         temporary = None if home is not None else tempfile.TemporaryDirectory(prefix="provml-")
         store = cls(home or (temporary.name if temporary is not None else None), create=True)
         store._temporary = temporary
@@ -345,6 +351,8 @@ class Store:
         Its patterns see everything. It may add triples to any graph but those of provml, and remove what was loaded; an
         update that would remove what a run recorded is refused as a whole. LOAD and SERVICE are refused.
         """
+        from provml.store import updates  # not at the top: most commands do not need it
+
         self._check_open()
         with self._lock:
             self.sync()
@@ -354,6 +362,8 @@ class Store:
 
     def change_loaded(self, folder: Path) -> None:
         """Do to the loaded graphs what an update, executed elsewhere, has written into a folder."""
+        from provml.store import updates
+
         with self._lock:
             self.sync()
             self._finish(loaded_graphs.apply(self._index, folder / updates.REMOVED, folder / updates.ADDED))
@@ -526,11 +536,12 @@ class Store:
 
     # ---- runs
 
+    @heals
     def runs(self, limit: int | None = None) -> list[RunInfo]:
         """List the runs, the latest first; with `limit` at most that number, which is fast in a large home."""
         self.sync()
         if limit is not None:
-            return [self._info(run, self._index.run_journals(run)) for run in islice(self._index.names(), limit)]
+            return [self._info(run, self._index.run_journals(run)) for run in self._index.latest(limit)]
         runs = [self._info(run, journals) for run, journals in self._index.journals_by_run().items()]
         return sorted(runs, key=lambda info: (info.started, info.id), reverse=True)
 
@@ -563,6 +574,7 @@ class Store:
         """
         return self.find_runs([run_id])[0]
 
+    @heals
     def find_runs(self, names: RunNames) -> list[RunInfo]:
         """Find several runs, as `run` finds one; each is listed once."""
         wanted = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]

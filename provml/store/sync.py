@@ -19,6 +19,7 @@ from provml.store.links import derive_links
 from provml.store.memory_throttle import MemoryThrottle
 from provml.store.run_status import journals_by_run
 from provml.store.siblings import FirstJournalCache
+from provml.store.statements import SharedStatements
 
 MAX_RESERVED_BYTES = 1 << 20
 """A journal that is being written may have this many bytes of reserved space, which has no events yet."""
@@ -32,10 +33,11 @@ def sync(index: Index, on_progress: OnProgress | None = None) -> int:
     Many journals are indexed in parts: what is known of runs that have ended does not stay in memory then.
     """
     events = 0
+    throttle = MemoryThrottle() if index.folder is not None else MemoryThrottle(None)  # an index in memory only grows
     try:
         journals, annotated = discover(index)
         for part in batched(journals, index.limits.journals_per_load) if journals else [()]:
-            events += _sync(index, part, annotated, on_progress)
+            events += _sync(index, part, annotated, throttle, on_progress)
             index.seal_if_due()
     except BaseException:
         index.roll_back()
@@ -52,11 +54,15 @@ def batched(journals: list[tuple[str, Path]], size: int) -> Iterator[list[tuple[
 
 
 def _sync(
-    index: Index, journals: Sequence[tuple[str, Path]], annotated: list[str], on_progress: OnProgress | None
+    index: Index,
+    journals: Sequence[tuple[str, Path]],
+    annotated: list[str],
+    throttle: MemoryThrottle,
+    on_progress: OnProgress | None,
 ) -> int:
     index.reserve(key for key, _ in journals)
     save = index.imported.load_new(index.backend, index.checkpoint.imported_files)
-    events = load(index, map_journals(index, journals), on_progress)
+    events = load(index, map_journals(index, journals), throttle, on_progress)
     runs = journals_by_run(index.checkpoint)
     changed = index.status_writer.update(index.backend, index.checkpoint, runs)
     changed |= index.annotation_writer.update(index.backend, index.checkpoint, runs, annotated)
@@ -74,7 +80,7 @@ def _sync(
 def discover(index: Index) -> tuple[list[tuple[str, Path]], list[str]]:
     """List the journals of the home with their paths below it, and the runs that have annotations."""
     keys, annotated = [], []
-    for files in run_files.scan_runs(index.home, index.sealed.entries.keys() - index.checkpoint.unsealed):
+    for files in run_files.scan_runs(index.home, index.open_runs()):
         keys += [f"{files.run}/{name}" for name in files.journals]
         if files.is_annotated:
             annotated.append(files.run)
@@ -89,12 +95,13 @@ def map_journals(index: Index, journals: Iterable[tuple[str, Path]]) -> Iterator
     remaining = dict(journals)
     if _is_large(index, remaining):
         yield from _map_in_child(index, remaining)
-    first_journals = FirstJournalCache()
+    first_journals, shared = FirstJournalCache(), SharedStatements()
+    per_chunk = index.limits.events_per_chunk
     for key, path in remaining.items():
         journal = index.checkpoint.journals.setdefault(key, JournalCheckpoint())
         source = JournalSource(key, path, first_journals)
         links = index.checkpoint.new_links
-        yield from sync_journal(source, journal, links, events_per_chunk=index.limits.events_per_chunk)
+        yield from sync_journal(source, journal, links, shared=shared, events_per_chunk=per_chunk)
 
 
 def _is_large(index: Index, journals: Mapping[str, Path]) -> bool:
@@ -129,10 +136,9 @@ def _map_in_child(index: Index, remaining: dict[str, Path]) -> Iterator[Chunk]:
             del remaining[chunk.key]
 
 
-def load(index: Index, chunks: Iterator[Chunk], on_progress: OnProgress | None = None) -> int:
+def load(index: Index, chunks: Iterator[Chunk], throttle: MemoryThrottle, on_progress: OnProgress | None = None) -> int:
     """Load mapped chunks into the store and return the number of events."""
     limits = index.limits
-    throttle = MemoryThrottle() if index.folder is not None else MemoryThrottle(None)  # an index in memory only grows
     max_bytes = limits.chunk_bytes if throttle.is_active else limits.unthrottled_chunk_bytes
     events = 0
     for chunk in chunks:

@@ -22,8 +22,9 @@ from example_runs import seismic
 
 import provml
 from provml.cli import main
-from provml.errors import QueryError, QueryTimeout, ServiceError, ServiceUnreachable
+from provml.errors import GraphNotFound, ProtectedGraph, QueryError, QueryTimeout, ServiceError, ServiceUnreachable
 from provml.paths import ontologies
+from provml.rdf.namespaces import ONTOLOGY
 from provml.store.endpoint import run_nodes
 from provml.store.endpoint import sync as sync_module
 from provml.store.endpoint.address import parse_endpoint
@@ -148,6 +149,37 @@ def test_a_file_is_loaded_in_chunks_and_twice_changes_nothing(store: EndpointSto
 
 
 # ---- incremental
+
+
+def test_graphs_of_provml_are_neither_listed_nor_removed(server: servers.Server, tmp_path: Path):
+    train(tmp_path, "one")
+    url, file = f"sparql+{server.url}?graph=http://example.org/", tmp_path / "one.nt"
+    file.write_text('<http://example.org/a> <http://example.org/b> "c" .')
+    with provml.open(f"{url}graphs") as store, provml.open(f"{url}graphs2") as other:
+        assert isinstance(store, EndpointStore)
+        assert isinstance(other, EndpointStore)
+        for each in (store, other):
+            HomeSync(tmp_path, each.endpoint).send()
+        store.load(file, graph="http://example.org/graphs3")
+        listed = {graph.graph for graph in store.graphs()}
+        assert listed == set(store.loaded_graphs())
+        assert {name for name in listed if name.startswith("http://example.org/graphs")} == {
+            "http://example.org/graphs3"
+        }
+        assert ONTOLOGY not in listed
+        for name in (
+            ONTOLOGY,
+            "http://example.org/graphs",
+            "http://example.org/graphs2",
+            "http://example.org/graphs2#progress",
+        ):
+            with pytest.raises(ProtectedGraph):
+                store.load(file, graph=name, replace=True)
+            with pytest.raises(GraphNotFound):
+                store.unload(name)
+        store.unload("http://example.org/graphs3")
+        assert "http://example.org/graphs3" not in store.loaded_graphs()
+        assert [info.id for info in other.runs()] == ["one"]
 
 
 def test_only_what_is_new_is_sent(store: EndpointStore, tmp_path: Path):
@@ -357,6 +389,8 @@ def test_bulk_files_need_an_empty_folder_and_a_known_engine(cycle: Path, tmp_pat
 def test_commands_take_an_endpoint(server: servers.Server, cycle: Path, monkeypatch: pytest.MonkeyPatch):
     url = f"sparql+{server.url}?graph=http://example.org/commands"
     run = CliRunner().invoke
+    done = run(main, ["sync", "--to", server.url, "--home", str(cycle)])
+    assert f"Write sparql+ before it: sparql+{server.url}" in done.output
     done = run(main, ["sync", "--to", url, "--home", str(cycle), "--run", "l-1", "--run", "p-f3-a"])
     assert (done.exit_code, "Sent 2 runs" in done.output) == (0, True), done.output
     listed = run(main, ["runs", "--store", url, "--format", "csv"]).output
@@ -450,6 +484,7 @@ def test_a_busy_endpoint_is_asked_again(gate: str):
 def test_errors_say_what_to_do(server: servers.Server, tmp_path: Path):
     for url, message in (
         ("sparql+http://127.0.0.1:9/ds", "Check the URL of the dataset"),
+        ("sparql+ftp://host/ds", "sparql\\+https://host/dataset"),
         ("sparql+http:///ds", "sparql\\+https://host/dataset"),
         ("sparql+http://host:port/ds", "sparql\\+https://host/dataset"),
         (f"sparql+{server.url}/nothing/here", "no SPARQL endpoint answers there"),
@@ -458,6 +493,8 @@ def test_errors_say_what_to_do(server: servers.Server, tmp_path: Path):
     ):
         with pytest.raises(ServiceError, match=message):
             provml.open(url)
+    with pytest.raises(ServiceError, match=f"that of a SPARQL endpoint is sparql.{server.url}"):
+        provml.open(server.url)
     with provml.open(f"sparql+{server.url}") as store:
         with pytest.raises(QueryError, match="reported this"):
             store.endpoint.query("SELECT ?x { ?x")

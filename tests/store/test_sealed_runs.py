@@ -13,8 +13,9 @@ from example_runs import seismic
 
 from provml.errors import RunNotFound
 from provml.recording.run import Run
-from provml.store import Store
+from provml.store import Store, sealed_runs
 from provml.store.index import IndexLimits
+from provml.store.sealed_runs import FolderState, SealedRun, SealedRuns, make_entry, replace_folder
 
 SEALING = IndexLimits(seal_runs=3, sealed_check_seconds=0, snapshot_events=1)
 
@@ -124,6 +125,41 @@ def test_a_lost_table_of_sealed_runs_is_rebuilt(home: Path):
     with Store(home, limits=SEALING) as store:
         assert len(store.runs()) == 5
         assert "missing" in store._index.damage
+
+
+@pytest.mark.parametrize("place", [12, -12], ids=["head", "entry"])
+def test_damage_to_the_table_of_sealed_runs_is_noticed(home: Path, place: int):
+    path = next((home / "index").glob("sealed-*"))
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+    with Store(home, limits=SEALING) as store:
+        assert [info.id for info in store.runs()] == [f"r{number}" for number in range(4, -1, -1)]
+        assert "finished runs" in store._index.damage or path.name in store._index.damage
+
+
+def test_a_cut_table_of_sealed_runs_is_rebuilt(home: Path):
+    path = next((home / "index").glob("sealed-*"))
+    path.write_bytes(path.read_bytes()[:-1])
+    with Store(home, limits=SEALING) as store:
+        assert store.run("r1").id == "r1"
+        assert "size" in store._index.damage
+
+
+def test_a_table_has_entries_by_start_and_reads_only_what_is_asked_for(tmp_path: Path):
+    entries = {f"r{n}": make_entry(SealedRun([], f"FINISHED {n}"), 10.0 - n, f"name {n}", None) for n in range(5)}
+    table = sealed_runs.write(tmp_path, SealedRuns().replaced((), entries))
+    assert [*table] == ["r4", "r3", "r2", "r1", "r0"]
+    assert table.latest(2) == [(10.0, "r0"), (9.0, "r1")]
+    assert table["r3"].status == "FINISHED 3"
+    state = FolderState(7, (("main.jsonl", 3, 9),))
+    changed = table.replaced(["r1", "r2"], {"r3": replace_folder(table.entry("r3"), state)})
+    read = sealed_runs.read(tmp_path, sealed_runs.write(tmp_path, changed).digest)
+    assert [*read.named()] == [(6.0, "r4", "name 4"), (7.0, "r3", "name 3"), (10.0, "r0", "name 0")]
+    assert read.folders == {"r3": state}
+    assert [*read.packed()] == ["r4", "r0"]
+    assert read["r3"].status == "FINISHED 3"
+    assert "r1" not in read
 
 
 # ---- removal

@@ -240,6 +240,29 @@ def test_the_manifest_is_rebuilt_with_the_latest_state_of_resumed_runs_and_witho
         assert {info.id for info in store.runs()} == set(RUNS) - {"r2"}
 
 
+def test_a_store_notices_that_another_process_removed_a_packed_run(home: Path):
+    with Store(home, limits=IndexLimits(seal_runs=1, sealed_check_seconds=0)) as store:
+        store.pack()
+        store.sync()
+        with Store(home) as other:
+            assert other.is_private
+            other.remove("r2")
+        assert {info.id for info in store.runs()} == set(RUNS) - {"r2"}
+        other_runs = triples(store)
+        store.rebuild()
+        assert triples(store) == other_runs
+
+
+def test_segments_are_read_again_only_if_they_have_changed(home: Path, monkeypatch: pytest.MonkeyPatch):
+    with Store(home) as store:
+        store.pack()
+        store.sync()
+    monkeypatch.setattr(segments, "manifest", lambda home: pytest.fail("the manifest was read"))
+    with Store(home) as store:
+        assert [info.id for info in store.runs(2)] == sorted(RUNS, reverse=True)[:2]
+        assert store.run("r1").id == "r1"
+
+
 def test_a_segment_with_further_bytes_is_named_by_verify(home: Path):
     with Store(home) as store:
         store.pack()

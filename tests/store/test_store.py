@@ -36,8 +36,9 @@ from provml.errors import (
 from provml.journal import reader
 from provml.journal.events import decode, expand
 from provml.model.values import IRI
+from provml.rdf import parse_file
 from provml.recording.run import Run
-from provml.store import Store, checkpoint, imports, siblings
+from provml.store import Store, checkpoint, siblings
 from provml.store.imports import TRANSACTION_BYTES
 from provml.store.index import ONTOLOGY_GRAPH, Index, IndexLimits
 from provml.store.run_status import RunStatusWriter
@@ -267,8 +268,8 @@ def test_a_thing_with_a_text_that_cannot_be_indexed_is_refused(home: Path):
 
 def test_a_file_whose_quads_take_too_much_space_is_refused(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "a.ttl").write_text(f"@prefix a: <urn:a:{'x' * 1000}> . {'a:a a:b a:c . ' * 1000}")
-    limits = imports.limits_for(0)._replace(output_bytes=100_000)
-    monkeypatch.setattr(imports, "limits_for", lambda size: limits)
+    limits = parse_file.limits_for(0)._replace(output_bytes=100_000)
+    monkeypatch.setattr(parse_file, "limits_for", lambda size: limits)
     with Store(home) as store, pytest.raises(FileFormatError, match="its quads take more than"):
         store.load(tmp_path / "a.ttl")
     assert not (home / "added").exists()

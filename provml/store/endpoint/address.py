@@ -42,7 +42,8 @@ def parse_endpoint(
 ) -> EndpointAddress:
     """Return the parts of an address; credentials come from the arguments, the URL, or the environment."""
     if not text.lower().startswith(SPARQL_SCHEMES):
-        raise ServiceError(text, "this is not the URL of a SPARQL endpoint", EXAMPLE)
+        advice = f"Write sparql+ before it: sparql+{text}" if text.lower().startswith("http") else EXAMPLE
+        raise ServiceError(text, "this is not the URL of a SPARQL endpoint", advice)
     try:
         parts = urlsplit(text.strip()[len("sparql+") :])
         port = parts.port

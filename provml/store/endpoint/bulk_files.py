@@ -105,4 +105,5 @@ def _write_files(quads: Iterator[ox.Quad], folder: Path) -> None:
 
 def loader_command(engine: str, folder: Path, graph: str = "") -> str:
     """Return the command that loads the files; empty if the manual of the engine has to say it."""
+    folder = folder.resolve() if engine == "virtuoso" else folder  # it is read by the server
     return LOADERS.get(engine, "").format(folder=folder, graph=graph or DIALECTS[engine].data_graph)

@@ -21,6 +21,7 @@ from provml.journal.annotations import Annotation, Kind
 from provml.journal.run_files import HasId
 from provml.mapping import iris
 from provml.model.values import IRI
+from provml.rdf.namespaces import ONTOLOGY
 from provml.store.elsewhere import StoreElsewhere
 from provml.store.endpoint import run_nodes
 from provml.store.endpoint.address import parse_endpoint
@@ -117,9 +118,20 @@ class EndpointStore(StoreElsewhere):
 
     def loaded_graphs(self) -> list[str]:
         """Return the IRIs of the named graphs, but for those of provml."""
-        base = Names(self.endpoint.data_graph).base
+        names = self._graph_names()
+        return sorted(names - self._graphs_of_provml(names))
+
+    def _graph_names(self) -> set[str]:
         rows = self.endpoint.query("SELECT DISTINCT ?g WHERE { GRAPH ?g { ?s ?p ?o } }", graph="")
-        return sorted(row[0].value for row in rows if not row[0].value.startswith(base))
+        return {row[0].value for row in rows}
+
+    def _graphs_of_provml(self, names: set[str]) -> set[str]:
+        """Return the graphs of the ontologies, of the runs of this and other collections, and of their progress."""
+        suffix = Names("").progress.removeprefix(Names("").base)
+        bases = {name.removesuffix(suffix) for name in names if name.endswith(suffix)}
+        bases.add(Names(self.endpoint.data_graph).base)
+        starts = tuple(f"{base}#" for base in bases)
+        return {name for name in names if name in bases or name == ONTOLOGY or name.startswith(starts)}
 
     def update(self, sparql: str) -> GraphChange:
         """Raise an error: the endpoint cannot tell what runs recorded from what was loaded."""
@@ -136,17 +148,18 @@ class EndpointStore(StoreElsewhere):
 
     def _drop(self, graph: str) -> None:
         """Remove a named graph that is not one of provml."""
-        if graph == DEFAULT or graph.startswith(Names(self.endpoint.data_graph).base):
+        if graph == DEFAULT:
             raise ProtectedGraph("at a SPARQL endpoint, recorded runs and loaded triples share a graph")
+        if graph in self._graphs_of_provml(self._graph_names()):
+            raise ProtectedGraph("provml has written it")
         self.endpoint.update(f"DROP SILENT GRAPH <{IRI(graph)}>")
 
     def graphs(self) -> list[LoadedGraph]:
         """List the named graphs, but for those of provml, with the number of triples of each."""
-        base = Names(self.endpoint.data_graph).base
         text = "SELECT ?g (COUNT(*) AS ?n) WHERE { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g ORDER BY ?g"
         rows = [(row[0].value, int(row[1].value)) for row in self.endpoint.query(text, graph="") if row[0] is not None]
-        now = datetime.now(UTC)
-        return [LoadedGraph(graph, "", count, now) for graph, count in rows if not graph.startswith(base)]
+        own, now = self._graphs_of_provml({graph for graph, _ in rows}), datetime.now(UTC)
+        return [LoadedGraph(graph, "", count, now) for graph, count in rows if graph not in own]
 
     def replace_loaded(self, graphs: Iterable[str | None] | None, content: Path | None) -> None:
         """Raise an error: use SPARQL Update, or the Graph Store Protocol."""
