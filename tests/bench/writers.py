@@ -1,13 +1,16 @@
-"""Many writers: what a service does while a thousand machines ship their journals to it at once.
+"""Many writers: what a service and a lake do while a thousand machines ship their journals to the service at once.
 
-    python tests/bench/writers.py [--writers 1000] [--epochs 6] [--interval 10] [--processes 4]
+    python tests/bench/writers.py [--writers 1000] [--epochs 6] [--interval 10] [--processes 4] [--lake 15]
 
 A journal is recorded once, with ten batches an epoch. Each writer sends a copy of it under its own run id as `provml
 ship` does: lines at an offset, an epoch every `interval` seconds, the first at a random moment, over one connection
 that stays open. The writers are coroutines in a few processes. After the last epoch all copies are compared with what
 was sent, and the runs are asked for. Printed are the requests per second and per CPU second of the service, the time
 until a request is answered, the memory of the service, and the time until all runs are listed. Nothing is asserted but
-that the copies are whole.
+that the copies are whole and in the lake.
+
+Meanwhile `provml lake update` runs on the home of the service, in a process of its own, every `lake` seconds, and once
+more at the end. Each prints the runs that it added, the time that it took, and the size of the lake.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from ship import TOKEN, free_port
+
+from provml import lake
 
 NAME = "writer-00000"
 """The run id in the recorded journal; that of a writer is as long."""
@@ -172,6 +177,9 @@ def measure(options: argparse.Namespace, parts: list[bytes], home: Path, service
         count = min(share, options.writers - first)
         command = [sys.executable, __file__, "--share", str(port), str(first), str(count), str(options.interval)]
         processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+    folder = home.with_name("lake")
+    command = [sys.executable, __file__, "--update", str(home), str(folder), str(options.lake)]
+    updates = subprocess.Popen(command)
     outputs = []
     for process in processes:
         assert process.stdin is not None
@@ -182,6 +190,8 @@ def measure(options: argparse.Namespace, parts: list[bytes], home: Path, service
         outputs.append(json.loads(process.stdout.read() or b'{"delays": [], "retries": -1}'))
         process.wait()
     wall, cpu = time.perf_counter() - began, cpu_seconds(pid) - before
+    updates.terminate()
+    updates.wait()
     delays = sorted(delay for output in outputs for delay in output["delays"])
     size = sum(map(len, parts))
     title = f"{options.writers} writers, {len(parts)} requests each, one every {options.interval:g} s"
@@ -203,6 +213,35 @@ def measure(options: argparse.Namespace, parts: list[bytes], home: Path, service
     seconds = time.perf_counter() - began
     print(f"  {listed} runs listed {seconds:.1f} s later; index {cpu_seconds(pid) - before:.1f} CPU s more")
     print(f"  peak memory of the service: {peak_mb(pid):.0f} MB", flush=True)
+    update_lake(home, folder)
+    with lake.open(folder) as tables:
+        _, [(runs, sections)] = tables.rows("SELECT count(DISTINCT run), count(*) FROM sections WHERE trains")
+        assert (runs, sections) == (options.writers, options.writers * options.epochs)
+        began, before = time.perf_counter(), time.process_time()
+        slowest = len(tables.ask("b10"))
+        wall, cpu = time.perf_counter() - began, time.process_time() - before
+        print(f"  slowest epochs of all {sections} from the lake: {slowest} rows in {wall:.2f} s, {cpu:.2f} CPU s")
+
+
+# ---- the lake
+
+
+def update_lake(home: Path, folder: Path) -> None:
+    """Update a lake once, and print what that took."""
+    began, before = time.perf_counter(), time.process_time()
+    report = lake.update(home, folder)
+    wall, cpu = time.perf_counter() - began, time.process_time() - before
+    assert not report.problems
+    runs = f"{len(report.added)} runs added, {len(report.left_out)} open and left out"
+    print(f"  lake: {runs}; {wall:.1f} s, {cpu:.1f} CPU s, {report.size / 1e6:.2f} MB", flush=True)
+
+
+def update_again_and_again(home: Path, folder: Path, interval: float) -> None:
+    """Update a lake at intervals, until the process is ended."""
+    while True:
+        time.sleep(interval)
+        if (home / "runs").is_dir():
+            update_lake(home, folder)
 
 
 def main() -> None:
@@ -211,11 +250,16 @@ def main() -> None:
         port, first, count, interval = sys.argv[2:]
         write(int(port), int(first), int(count), float(interval), [part.encode() for part in json.load(sys.stdin)])
         return
+    if sys.argv[1:2] == ["--update"]:
+        home, folder, interval = sys.argv[2:]
+        update_again_and_again(Path(home), Path(folder), float(interval))
+        return
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--writers", type=int, default=1000)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--interval", type=float, default=10.0, help="seconds between two epochs of a writer")
     parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--lake", type=float, default=15.0, help="seconds between two updates of the lake")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         bench(options, Path(temporary))

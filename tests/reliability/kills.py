@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import os
 import random
+import selectors
 import shutil
 import signal
 import time
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +26,7 @@ from provml.recording.context import CONTEXT, Limits
 from provml.store import Store
 from reliability import homes
 from reliability.sandbox import attempt
-
-Acknowledge = Callable[[str], None]
-"""Called with the location of an event after the call that recorded it has returned."""
+from reliability.trainings import CAPTURES, Acknowledge, acknowledge_calls, describe, silence
 
 
 def record_batches(run: provml.Run, acknowledge: Acknowledge) -> None:
@@ -51,93 +53,111 @@ def record_annotations(run: provml.Run, acknowledge: Acknowledge) -> None:
         run.tag(f"tag {epoch.index % 5}")
 
 
-def record_torch(run: provml.Run, acknowledge: Acknowledge) -> None:
-    """Train a PyTorch model with its capture."""
-    import torch
-
-    provml.autolog()
-    model = torch.nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    while True:
-        optimizer.zero_grad()
-        model(torch.ones(8, 4)).sum().backward()
-        optimizer.step()
-        acknowledge("")
-
-
-def record_sklearn(run: provml.Run, acknowledge: Acknowledge) -> None:
-    """Fit scikit-learn models with autolog."""
-    from sklearn.linear_model import SGDClassifier
-
-    provml.autolog()
-    while True:
-        SGDClassifier(max_iter=5, tol=None).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
-        acknowledge("")
-
-
-def import_frameworks() -> None:
-    """Import what the children need, before they are forked."""
-    import sklearn.linear_model  # noqa: F401
-    import torch
-
-    torch.set_num_threads(1)
-
-
-PLAIN = ("batches", "epochs", "annotations")
-"""Kinds that need no framework."""
-KINDS = {
+PLAIN: dict[str, Callable[[provml.Run, Acknowledge], None]] = {
     "batches": record_batches,
     "epochs": record_epochs,
     "annotations": record_annotations,
-    "torch": record_torch,
-    "sklearn": record_sklearn,
 }
+"""Kinds that need no framework: the locations of their measures are acknowledged."""
+KINDS = (*PLAIN, *CAPTURES)
 MODES = ("", "map", "write", "append")
 
 
-def kill_recorder(home: Path, run: str, kind: str, mode: str, chance: random.Random) -> list[str]:
-    """Record in a child, kill it after some acknowledgements, and return all of them."""
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(read_end)
-        os.environ["PROVML_JOURNAL"] = mode
-        CONTEXT.limits = Limits(sync_seconds=0.005)  # so that kills meet the thread that syncs and seals
-        try:
-            recorded = provml.record("x", home=home, run=run, strict=True, capture_environment=False)
-            KINDS[kind](recorded, lambda location: _write_line(write_end, location))
-        finally:
-            os._exit(9)
-    os.close(write_end)
-    with os.fdopen(read_end, "rb") as pipe:
-        lines = [pipe.readline() for _ in range(chance.randrange(1, 60))]
-        time.sleep(chance.random() * 0.01)
-        os.kill(pid, signal.SIGKILL)
-        lines += pipe.readlines()
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    assert status == -signal.SIGKILL, f"the {kind} recorder ended by itself with {status}"
-    return [line.decode().strip() for line in lines if line.endswith(b"\n")]
+class Recorder:
+    """A child that records until it is killed: after some acknowledgements, and a random moment more."""
+
+    def __init__(self, home: Path, run: str, kind: str, mode: str, chance: random.Random) -> None:
+        self.run, self.kind, self.mode = run, kind, mode
+        self._wanted, self._delay = chance.randrange(1, 60), chance.random() * 0.01
+        self._output = b""
+        read_end, write_end = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(read_end)
+            _record(home, run, kind, mode, lambda text: _write_line(write_end, text))
+        os.close(write_end)
+        self.pipe = os.fdopen(read_end, "rb", buffering=0)
+
+    def fileno(self) -> int:
+        """Return the pipe of the acknowledgements, for a selector."""
+        return self.pipe.fileno()
+
+    def read(self) -> bool:
+        """Read acknowledgements; return whether it is time for the kill, or the child has ended."""
+        data = self.pipe.read(1 << 16)
+        self._output += data or b""
+        return not data or self._output.count(b"\n") >= self._wanted
+
+    def kill(self) -> list[str]:
+        """Kill the child, and return all acknowledgements."""
+        time.sleep(self._delay)
+        os.kill(self.pid, signal.SIGKILL)
+        with self.pipe:
+            self._output += self.pipe.read()
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        assert status == -signal.SIGKILL, f"the recorder of {self.kind} ended by itself with {status}"
+        return [line.decode() for line in self._output.split(b"\n")[:-1]]
+
+
+def _record(home: Path, run: str, kind: str, mode: str, acknowledge: Acknowledge) -> None:
+    os.environ["PROVML_JOURNAL"] = mode
+    CONTEXT.limits = Limits(sync_seconds=0.005)  # so that kills meet the thread that syncs and seals
+    try:
+        recorded = provml.record("x", home=home, run=run, strict=True, capture_environment=False)
+        if kind in PLAIN:
+            PLAIN[kind](recorded, acknowledge)
+        else:
+            silence()
+            acknowledge_calls(recorded, acknowledge)
+            CAPTURES[kind](recorded)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(9)
 
 
 def _write_line(file: int, text: str) -> None:
     os.write(file, text.encode() + b"\n")
 
 
-def kill_recorders(home: Path, count: int, kinds: tuple[str, ...] = tuple(KINDS), seed: int = 0) -> Iterator[str]:
-    """Kill recorders in turns of kinds and modes; yield what is wrong with each, mostly nothing."""
+def kill_recorders(
+    home: Path, count: int, kinds: tuple[str, ...] = KINDS, seed: int = 0, *, parallel: int = 3
+) -> Iterator[str]:
+    """Kill recorders in turns of kinds and modes, some at a time; yield what is wrong with each, mostly nothing."""
     chance = random.Random(seed)
     homes.record(home.with_name("first"), "first")  # imports here, once, what each child would import
-    for number in range(count):
-        kind, mode, run = kinds[number % len(kinds)], MODES[number // len(kinds) % len(MODES)], f"r{number}"
-        acknowledged = kill_recorder(home, run, kind, mode, chance)
-        locations = [event.location for event in _events(home, run) if isinstance(event, Measured)]
-        whole = [location for location in acknowledged if location]
-        if locations[: len(whole)] != whole or (whole and len(locations) > len(whole) + 1):
-            yield f"{kind} {mode}: {len(whole)} events were acknowledged, and {len(locations)} are there"
-        else:
-            yield ""
-    outcome = attempt(lambda: _judge(home), seconds=600)
+    numbers = iter(range(count))
+    with selectors.DefaultSelector() as selector:
+        while True:
+            for number in islice(numbers, parallel - len(selector.get_map())):
+                kind, mode = kinds[number % len(kinds)], MODES[number // len(kinds) % len(MODES)]
+                recorder = Recorder(home, f"r{number}", kind, mode, chance)
+                selector.register(recorder, selectors.EVENT_READ)
+            if not selector.get_map():
+                break
+            for key, _ in selector.select():
+                recorder = key.fileobj  # type: ignore[assignment]
+                if recorder.read():
+                    selector.unregister(recorder)
+                    yield _check(home, recorder, recorder.kill())
+    outcome = attempt(lambda: _judge(home), seconds=3600)  # minutes of CPU time after 1,000 kills
     yield (outcome.error and f"{outcome.error} {outcome.detail}") or outcome.value
+
+
+def _check(home: Path, recorder: Recorder, acknowledged: list[str]) -> str:
+    """Return what is wrong with the journals of a killed recorder, or an empty text."""
+    recorded = _events(home, recorder.run)
+    name = f"{recorder.run}, {recorder.kind} {recorder.mode}"
+    if recorder.kind in PLAIN:
+        locations = [event.location for event in recorded if isinstance(event, Measured)]
+        if locations[: len(acknowledged)] != acknowledged or len(locations) > len(acknowledged) + 1:
+            return f"{name}: {len(acknowledged)} events were acknowledged, and {len(locations)} are there"
+        return ""
+    described = Counter(filter(None, map(describe, recorded)))
+    if missing := Counter(acknowledged) - described:
+        return f"{name}: {missing.total()} of {len(acknowledged)} acknowledged events are missing: {missing}"
+    twice = [text for text, number in described.items() if text.startswith("batch ") and number > 1]
+    return f"{name}: twice in the journal: {twice}" if twice else ""
 
 
 def _events(home: Path, run: str) -> list[Any]:

@@ -24,10 +24,10 @@ from typing import NamedTuple
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 
-from reliability import faults, fuzzing, homes, kills, mutations, volume  # noqa: E402
+from reliability import faults, fuzzing, homes, kills, mutations, trainings, volume  # noqa: E402
 from reliability.sandbox import attempt  # noqa: E402
 
-MIN_FRAMEWORK_KILLS = 50
+MIN_FRAMEWORK_KILLS = 17
 """Fewer kills are of recorders without frameworks, which take seconds to import."""
 Results = Iterator[str]
 """What is wrong with each case; empty if nothing is."""
@@ -41,10 +41,10 @@ def run_mutations(folder: Path, count: int, seed: int) -> Results:
 
 def run_recorder_kills(folder: Path, count: int, seed: int) -> Results:
     """Kill recorders of all kinds."""
-    kinds = kills.PLAIN
+    kinds = tuple(kills.PLAIN)
     if count >= MIN_FRAMEWORK_KILLS:
-        kinds = tuple(kills.KINDS)
-        kills.import_frameworks()  # once, and not in each child
+        kinds = kills.KINDS
+        trainings.import_frameworks()  # once, and not in each child
     yield from kills.kill_recorders(folder / "home", count, kinds, seed)
 
 
