@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import provml
 from provml import rdf
 from provml.cli import main
 from provml.model.values import IRI, Literal, Text
@@ -48,13 +49,25 @@ def missing_framework(text: str) -> str | None:
     return next((name for name in imported if name in FRAMEWORKS and find_spec(name) is None), None)
 
 
+@pytest.fixture
+def names() -> Iterator[dict[str, object]]:
+    """Yield a dict for the names of a page's code. Stores that the page leaves open are closed: they hold the index of
+    a home whose path the next page may use again."""
+    values: dict[str, object] = {}
+    yield values
+    for value in values.values():
+        if isinstance(value, provml.Store):
+            value.close()
+
+
 # warnings of the frameworks about each other: Keras about numpy 1, Lightning about trees and workers
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning", "ignore:.*does not have many workers:UserWarning")
 @pytest.mark.parametrize("page", [_param(page) for page in PAGES if blocks(page)])
-def test_the_code_on_a_page_runs(page: Path, isolated_home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_code_on_a_page_runs(
+    page: Path, names: dict[str, object], isolated_home: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.syspath_prepend(isolated_home)
-    names: dict[str, object] = {}
     for language, text in blocks(page):
         if language in ("turtle", "yaml") and (named := re.match(r"# (\S+\.(?:ttl|yaml))\n", text)):
             (isolated_home / named[1]).write_text(text)

@@ -162,6 +162,7 @@ THIRD_PARTY = {
     "pandas": {"answers", "lake"},
     "polars": {"answers", "lake"},
     "prov": {"exchange", "rdf"},
+    "py4j": {"lake"},  # comes with pyspark
     "pyarrow": {"exchange", "lake"},
     "pyhornedowl": {"compiler"},
     "pynvml": {"recording"},

@@ -110,8 +110,14 @@ class SectionWriter:
         return "\n".join(map(_individual, sorted(members, key=lambda each: each.iri)))
 
     def notes(self) -> str:
-        """Return the list of the axioms that Python classes cannot express; empty if there are none."""
-        return "\n".join(f"- {_line(note.text)}" for note in self.schema.notes if note.source is self.source)
+        """Return a table of the axioms that Python classes cannot express, by reason; empty if there are none."""
+        terms: dict[str, list[str]] = {}
+        for note in self.schema.notes:
+            if note.source is self.source:
+                term, _, reason = _cell(note.text).rpartition(": ")
+                terms.setdefault(reason, []).append(term.replace(": ", "."))
+        rows = [f"| {', '.join(names)} | {reason} |" for reason, names in terms.items()]
+        return "\n".join(["| term | axiom |", "|---|---|", *rows]) if rows else ""
 
     # ---- names and links
 
