@@ -51,8 +51,7 @@ def missing_framework(text: str) -> str | None:
 
 @pytest.fixture
 def names() -> Iterator[dict[str, object]]:
-    """Yield a dict for the names of a page's code. Stores that the page leaves open are closed: they hold the index of
-    a home whose path the next page may use again."""
+    """Yield a dict for the names of a page's code, and close the stores that the page leaves open."""
     values: dict[str, object] = {}
     yield values
     for value in values.values():
@@ -67,17 +66,22 @@ def names() -> Iterator[dict[str, object]]:
 def test_the_code_on_a_page_runs(
     page: Path, names: dict[str, object], isolated_home: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.syspath_prepend(isolated_home)
+    # pytest gives the folder of a passed test to the next one, in which a store of this page may still be open
+    folder = isolated_home / page.relative_to(ROOT).with_suffix("")
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
     for language, text in blocks(page):
         if language in ("turtle", "yaml") and (named := re.match(r"# (\S+\.(?:ttl|yaml))\n", text)):
-            (isolated_home / named[1]).write_text(text)
+            (folder / named[1]).write_text(text)
         elif language == "python":
             if missing := missing_framework(text):
                 pytest.skip(f"{missing} is not installed")
             exec(compile(text, str(page), "exec"), names)
         elif language == "pycon":
             test = doctest.DocTestParser().get_doctest(text, names, page.name, str(page), 0)
-            assert doctest.DocTestRunner().run(test).failed == 0
+            test.globs = names  # it has a copy, whose stores nobody would close
+            assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0
         elif language == "sh" and text.startswith("provml "):
             for line in text.strip().splitlines():
                 subprocess.run(

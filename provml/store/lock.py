@@ -16,6 +16,15 @@ except ImportError:  # without fcntl, only Oxigraph's own lock protects the inde
 _LOCKED: set[tuple[int, str]] = set()
 
 
+def is_held_here(path: Path) -> bool:
+    """True if this process holds the lock file."""
+    return _key(path) in _LOCKED
+
+
+def _key(path: Path) -> tuple[int, str]:
+    return os.getpid(), str(path.resolve())
+
+
 def acquire(path: Path) -> Callable[[], None]:
     """Acquire a lock file and return the function that releases it.
 
@@ -23,7 +32,7 @@ def acquire(path: Path) -> Callable[[], None]:
     process ends, and a forked child does not inherit it. Within one process it would not stop a second holder, and
     closing the second file would release the first lock: hence the table of locked files.
     """
-    key = (os.getpid(), str(path.resolve()))
+    key = _key(path)
     if key in _LOCKED:
         raise BlockingIOError(f"{path} is locked by this process")
     path.parent.mkdir(parents=True, exist_ok=True)

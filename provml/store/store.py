@@ -27,7 +27,7 @@ from provml.model.thing import Thing
 from provml.model.values import IRI
 from provml.paths import atomic_write, default_home, is_utf8
 from provml.rdf.namespaces import RUNS
-from provml.store import background_rebuild, imports, loaded_graphs, maintenance, query_terms, questions
+from provml.store import background_rebuild, imports, loaded_graphs, lock, maintenance, query_terms, questions
 from provml.store.annotations import add_annotations, own_name
 from provml.store.artifacts import Artifact, ArtifactList, find_artifacts, list_artifacts
 from provml.store.backend import Backend, damage_reason, is_damaged
@@ -781,6 +781,8 @@ class Store:
             reason, solution = "the path is not valid UTF-8, so that no index can be stored there", "Rename the folder"
         elif has_no_threads():
             reason, solution = "a forked process cannot write the index", "Start a new process"
+        elif lock.is_held_here(self.home / "index" / "lock"):
+            reason, solution = "another store of this process holds the index", "Close that store, open this one again"
         raise FileFormatError(reason, f"{solution}, {advice}.", file=str(self.home / "index"))
 
     def remove(self, run_id: str) -> RunInfo:

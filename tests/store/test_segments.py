@@ -274,7 +274,7 @@ def test_a_segment_with_further_bytes_is_named_by_verify(home: Path):
 def test_a_reader_beside_the_holder_of_the_index_cannot_pack(home: Path):
     with Store(home) as store, Store(home) as other:
         store.sync()
-        with pytest.raises(FileFormatError, match="another process holds the index"):
+        with pytest.raises(FileFormatError, match="another store of this process"):
             other.pack()
 
 

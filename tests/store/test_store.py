@@ -1017,7 +1017,7 @@ def test_the_fingerprint_changes_with_the_mapping_code_and_the_ontologies(tmp_pa
 
 
 def test_only_the_holder_of_the_index_can_rebuild_it(home: Path):
-    with Store(home), Store(home) as second, pytest.raises(FileFormatError, match="another process holds the index"):
+    with Store(home), Store(home) as second, pytest.raises(FileFormatError, match="another store of this process"):
         second.rebuild()
 
 
