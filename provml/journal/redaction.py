@@ -19,6 +19,7 @@ from provml.journal.secret_rules import (
     Strength,
     is_opaque,
     is_secret_pair,
+    may_be_key,
     redact_shapes,
     strength_of,
 )
@@ -27,6 +28,10 @@ REDACTED = "***"
 MAX_ARGUMENTS = 1000
 """Number of arguments of a command line that are recorded: a shell may expand a pattern to 20,000 files."""
 MAX_ARGUMENT_CHARS = 2000
+MAX_CONTEXT_WORDS, MAX_CONTEXT_CHARS = 8, 200
+"""Number of arguments before an argument, and of the characters of each, that may say what it is."""
+MAX_COMMAND_WORDS = 100
+"""A longer list of texts in a parameter is not searched as a command line: it may have the names of 1,000 classes."""
 MAX_DEPTH = 100
 """Levels of lists and mappings of a parameter; what is deeper is recorded as its type."""
 
@@ -35,15 +40,19 @@ _PAIR = re.compile(rf"(?<![\w.\-])({_NAME})(\\*[\"'\]]*\s{{0,20}}(?::=|=>|==?|:(
 """A name, and what separates it from its value."""
 _OPTION_PAIR = re.compile(r"""(?<![\w\-])(--?[A-Za-z][\w.\-]{0,99})(["'\\]*[\s,]{1,20})(?=[^\s\-]|-[^\s\-])""")
 """An option before its value, also in the text of a list."""
-_SET_PAIR = re.compile(r"(?<![\w\-])((?:ENV|ARG|setenv|SET|set)\s+)([A-Za-z_]\w{0,99})(\s+)(?![=\s])")
-_QUOTED = re.compile(r"""(\\*)(["'])(.*?)(?<!\\)\1\2""", re.S)
+_SET_PAIR = re.compile(
+    r"(?<![\w\-])((?:ENV|ARG|setenv|SET|set|config|modify(?:\s+--[\w\-]+)*\s+[\w.\-]{1,60})\s+(?:--?[\w\-]+\s+){0,3})"
+    r"([A-Za-z_][\w.\-]{0,99})(\s+)(?![=\s])"
+)
+"""A name and its value as arguments: of a shell, a Dockerfile, `git config`, `dvc remote modify`."""
+_QUOTED = re.compile(r"""(\\*)(\"{3}|'{3}|["'])(.*?)(?<!\\)\1\2""", re.S)
 _NEXT_PAIR = re.compile(
-    r"""[;,&\s]\s{0,20}["']?(?:[A-Za-z]{2,20} )?[A-Za-z_][\w.\-]{0,99}["']?\s{0,3}[=:]"""
+    r"""[;,&\s]\s{0,20}["']?(?:[A-Za-z]{2,20} )?[A-Za-z_][\w.\-]{0,99}["']?\s{0,3}[=:](?!=?[,;)\]}]|=?\s*$)"""
     r"""|[;&,]?\s+--?[A-Za-z]|[)}\]>]+\s*$"""
 )
 """The start of the next name, the next option, or the end of what contains the value."""
 _STAND_IN = re.compile(r"\$\{[^{}\s]{1,200}\}|<[\w |/\-]{1,40}>|\{\{[^{}]{1,200}\}\}")
-_SCHEME = re.compile(r"(?i)(?:basic|bearer|token|digest)\s+")
+_SCHEME = re.compile(r"(?i)(?:basic|bearer|token|digest|apikey|negotiate|ntlm)\s+")
 _TOKEN_END = re.compile(r"""[\s&;,"'<>)\]}]|%26""")
 _ELEMENT = re.compile(r"<([\w:.\-]{1,100})(?:\s[^<>]{0,200})?>([^<>]{1,2000})</\1>")
 _OPTION = re.compile(r"--?[A-Za-z][\w.\-]*")
@@ -72,6 +81,14 @@ _IN_SENTENCE = re.compile(
 )
 """A secret in a sentence without a colon: "the password '…' is wrong"."""
 _NETRC = re.compile(r"(\blogin\s{1,8}\S{1,200}\s{1,8}password\s{1,8})\S+")
+_NAMED_VALUE = re.compile(
+    r"""(\bname["']?\s{0,3}[:=]\s{0,3}["']?([\w.\-]{1,100})["']?,?\s{1,40}["']?value["']?\s{0,3}[:=]\s{0,3}["']?)"""
+    r"""([^\s"',}<>]{1,2000})"""
+)
+"""A name and its value beside each other, as in the manifests of Kubernetes."""
+_KAGGLE = re.compile(r"""(["']username["']:\s?["'][^"']{1,100}["'],\s?["']key["']:\s?["'])[0-9a-f]{32}(?=["'])""")
+_LOGIN_KEY = re.compile(r"(\b(?:wandb login|authtoken)\s+(?:--?\S{1,100}\s+){0,4})(?!-)[\w\-]{20,}")
+"""Programs whose argument is a key."""
 _ORACLE = re.compile(r"(?i)(jdbc:oracle:\w+:[\w$#]{1,60}/|\bsqlplus\s+(?:-\w+\s+)*[\w$#]{1,60}/)[^@\s]{1,200}(?=@)")
 _SHORT_OPTION = re.compile(
     r"(?<![\w\-])((?:(?:mysql\w*|mariadb\S*|sshpass|(?:docker|podman|helm registry|az|oc|skopeo) login|twine upload"
@@ -159,7 +176,19 @@ def redact_text(text: str) -> str:
         return "".join(_redact_line(line) for line in text.splitlines(keepends=True))
     if not _may_have_names(text):
         return text
+    text = _redact_across_lines(text)
     return "".join(_redact_line(line) if _may_have_names(line) else line for line in text.splitlines(keepends=True))
+
+
+def _redact_across_lines(text: str) -> str:
+    """Redact values that may be on another line than their names."""
+    if "login" in text:
+        text = _NETRC.sub(rf"\1{REDACTED}", text)
+    if "value" in text:
+        text = _NAMED_VALUE.sub(
+            lambda match: match[1] + (REDACTED if is_secret_pair(*match.group(2, 3)) else match[3]), text
+        )
+    return _KAGGLE.sub(rf"\1{REDACTED}", text) if "username" in text else text
 
 
 def _may_have_names(text: str) -> bool:
@@ -192,12 +221,14 @@ def _redact_line(line: str) -> str:
 
 def _redact_words(text: str) -> str:
     """Redact values that follow their names without a separator, and those of XML elements."""
-    text = _NETRC.sub(rf"\1{REDACTED}", text)
+    text = _LOGIN_KEY.sub(rf"\1{REDACTED}", text)
     text = _REPORTED.sub(rf"\1{REDACTED}", text)
     text = _IN_SENTENCE.sub(_redact_in_sentence, text)
     if "</" in text:
         text = _ELEMENT.sub(_redact_element, text)
-    return _redact_pairs(text, _SET_PAIR, 2) if re.search(r"\b(?:ENV|ARG|setenv|SET|set)\s", text) else text
+    return (
+        _redact_pairs(text, _SET_PAIR, 2) if re.search(r"\b(?:ENV|ARG|setenv|SET|set|config|modify)\s", text) else text
+    )
 
 
 def _redact_query(match: re.Match[str]) -> str:
@@ -258,12 +289,12 @@ def _value_span(text: str, start: int, strength: Strength) -> tuple[int, int]:
         return quoted.start(3), quoted.end(3)
     if stand_in := _STAND_IN.match(text, start):
         return stand_in.span()
+    scheme = _SCHEME.match(text, start)
     if strength != "phrase":
         limit = len(text) if strength == "token" else start + MAX_OPAQUE_CHARS + 1
-        scheme = _SCHEME.match(text, start)
         ends = _TOKEN_END.search(text, scheme.end() if scheme else start, limit)
         return start, ends.start() if ends else min(limit, len(text))
-    following = _NEXT_PAIR.search(text, start)
+    following = _NEXT_PAIR.search(text, scheme.end() if scheme else start)
     return start, following.start() if following else len(text)
 
 
@@ -312,7 +343,17 @@ def _mask_mapping(name: str, value: Mapping[Any, Any], depth: int) -> dict[Any, 
     if is_secret(name):  # each value in it is a part of the secret
         return {key: _mask(name if is_secret_number(name) else "secret", item, depth + 1) for key, item in items}
     pair = _mask_named_pair(value, depth)
-    return pair if pair is not None else {key: _mask(str(key), item, depth + 1) for key, item in items}
+    if pair is not None:
+        return pair
+    owner = "api" if "username" in value else name
+    return {key: _mask(_full_name(owner, key, item), item, depth + 1) for key, item in items}
+
+
+def _full_name(owner: str, name: Any, value: Any) -> str:
+    """Return the name of a value, with that of its mapping if only both say that it is a key: `wandb: {key: …}`."""
+    if name == "key" and isinstance(value, str) and strength_of(f"{owner} key") and may_be_key(value):
+        return f"{owner} key"
+    return str(name)
 
 
 def _mask_named_pair(value: Mapping[Any, Any], depth: int) -> dict[Any, Any] | None:
@@ -336,10 +377,13 @@ def _mask_sequence(name: str, value: Any, depth: int) -> Any:
         return value if is_plain and not is_secret_number(name) else REDACTED
     if len(items) == 2 and isinstance(items[0], str) and is_secret_number(items[0]):
         return type(value)([items[0], _mask(items[0], items[1], depth + 1)])
+    is_command = 2 < len(items) <= MAX_COMMAND_WORDS and all(isinstance(item, str) for item in items)
     masked: list[Any] = []
-    for item, previous in zip(items, [None, *items], strict=False):
+    for index, (item, previous) in enumerate(zip(items, [None, *items], strict=False)):
         is_value = _is_secret_option(previous) and not _NEXT_OPTION.fullmatch(str(item))
-        masked.append(REDACTED if is_value else _mask(name, item, depth + 1))
+        masked_item = REDACTED if is_value else _mask(name, item, depth + 1)
+        is_same = is_command and masked_item == item and not isinstance(item, _NotSecret)
+        masked.append(_redact_in_context(items[:index], item) if is_same else masked_item)
     return type(value)(masked)
 
 
@@ -436,7 +480,7 @@ def command_line(arguments: Iterable[str]) -> str:
             continue
         if not is_value:
             option = argument if _OPTION.fullmatch(argument) else ""
-        words.append(_redact_argument(argv[index - 1] if index else "", argument))
+        words.append(_redact_argument(argv[:index], argument))
     more = f" … and {len(argv) - MAX_ARGUMENTS} more" if len(argv) > MAX_ARGUMENTS else ""
     return " ".join(map(_quote, words)) + more
 
@@ -449,15 +493,24 @@ def _is_secret_value(option: str, argument: str) -> bool:
     return is_secret(option) or (is_weak and is_opaque(argument))
 
 
-def _redact_argument(previous: str, argument: str) -> str:
+def _redact_argument(before: list[str], argument: str) -> str:
     if not is_enabled():
         return argument
-    if login := _LOGIN.fullmatch(f"{previous} {argument}"):
-        return login[3] + REDACTED
     for secret in _environment_secrets():
         argument = argument.replace(secret, REDACTED)
     if len(argument) > MAX_ARGUMENT_CHARS:
         argument = argument[:MAX_ARGUMENT_CHARS] + "…"
+    return _redact_in_context(before, argument)
+
+
+def _redact_in_context(before: list[str], argument: str) -> str:
+    """Redact an argument, with the ones before it, which may say what it is: `sshpass -p …`, `wandb login …`."""
+    context = " ".join(word[:MAX_CONTEXT_CHARS] for word in before[-MAX_CONTEXT_WORDS:])
+    if context and _may_have_names(f"{context} "):
+        start = f"{redact_text(context)} "
+        text = redact_text(f"{context} {argument}")
+        if text.startswith(start):
+            return text[len(start) :]
     return redact_text(argument)
 
 

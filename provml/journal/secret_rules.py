@@ -34,7 +34,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 _PHRASES = _words(
     """
-    password passwd passphrase passcode passkey passwort kennwort senha contraseña pwd passwords secret
+    password passwd passphrase passcode passkey passwort kennwort senha contraseña contrasena passe pwd passwords secret
     secrets credential credentials creds cred auth authorization cookie cookies userpwd
     """
 )
@@ -68,7 +68,7 @@ _KEY_OWNERS = _words(
     openai anthropic claude hf huggingface comet neptune google gcp gemini azure aws github gitlab stripe
     sendgrid twilio datadog dd pinecone cohere mistral replicate groq deepseek together kaggle langsmith
     langchain tavily serp weaviate qdrant minio clearml dagshub sentry mailgun mapbox algolia notion airtable
-    nvidia ngc databricks elevenlabs voyage
+    nvidia ngc databricks elevenlabs voyage app application
     """
 )
 """Words before `key` that make it a secret."""
@@ -124,7 +124,7 @@ def _strength_of_last(last: str, before: list[str]) -> Strength:
     if last in _PHRASES or last.endswith(_PHRASE_ENDS):
         return "phrase"
     if last == "pass" and owner not in _NO_PASSWORDS:
-        return "phrase"
+        return "phrase" if owner else "token"  # `pass=2` is a pass over data
     if last in _TOKENS or (last.endswith("token") and len(last) <= 16):
         return "weak" if owner in _TEXT_TOKENS else "token"
     if last in ("key", "keys") and owner in _KEY_OWNERS:
@@ -154,13 +154,17 @@ def is_secret_pair(name: str, value: str, *, in_query: bool = False) -> bool:
 
 
 _PLACEHOLDER = re.compile(
-    r"(?i)|\*+|none|null|nil|true|false|yes|no|auto|unset|<[\w |/\-]{1,40}>|\[[A-Za-z]{1,12}\]"
+    r"(?i)|\*+|none|null|nil|true|false|yes|no|auto|unset|required|optional|missing|invalid|incorrect|empty|hidden"
+    r"|<[\w |/\-]{1,40}>|\[[A-Za-z]{1,12}\]"
     r"|\$\{[^{}]{1,200}\}|(?-i:\$[A-Z_][A-Z0-9_]*)"
     r"|%[A-Z_]+%|\{\{.{1,200}\}\}|\{[a-z_]*\}"
 )
 """Values that stand for a secret, or for none."""
 _WORDLIKE = re.compile(r"[^\W\d_]*\d{0,4}|\d+[^\W\d_]{0,3}|(?:v|V|x|X)?\d+(?:[a-zA-Z]\d+)*")
 _SEPARATORS = re.compile(r"[-_/.:,+=@~ ]+")
+_CODE = re.compile(r"[()\[\]{}<>]")
+"""Characters of a program text, such as `key=jax.random.key(42)`, that keys do not have."""
+_SHORT_HASH = re.compile("[0-9a-f]{6,16}")
 _HASH = re.compile(r"(?i)(?:[a-z0-9\-]{2,10}[:\-])?(?:[0-9a-f]{32,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 
@@ -168,9 +172,17 @@ def is_opaque(value: str) -> bool:
     """Return whether a text looks like a key: not like words, numbers, a path, a hash or a UUID."""
     if not 8 <= len(value) <= MAX_OPAQUE_CHARS or any(char.isspace() for char in value) or _HASH.fullmatch(value):
         return False
-    if value.startswith(("/", "./", "../", "~/")) or "://" in value:
+    if value.startswith(("/", "./", "../", "~/")) or "://" in value or _CODE.search(value):
         return False
-    return any(_is_opaque_segment(segment) for segment in _SEPARATORS.split(value))
+    segments = _SEPARATORS.split(value)
+    if any(len(segment) > 2 and segment.isalpha() for segment in segments):  # a name with a short digest
+        segments = [segment for segment in segments if not _SHORT_HASH.fullmatch(segment)]
+    return any(map(_is_opaque_segment, segments))
+
+
+def may_be_key(value: str) -> bool:
+    """Return whether a text looks like a key; some keys look like a digest."""
+    return is_opaque(value) or _HASH.fullmatch(value) is not None
 
 
 def _is_opaque_segment(segment: str) -> bool:
@@ -207,7 +219,8 @@ SHAPES = re.compile(
     r"|lsv2_(?:pt|sk)_\w{16,}|fw_[A-Za-z0-9]{20,}|KGAT_[A-Za-z0-9]{16,}|sbp_[a-f0-9]{20,}|wandb_v\d_\w{16,}"
     r"|pscale_(?:pw|tkn|oauth)_[\w.=\-]{16,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}|[\w~.]{3}\dQ~[\w~.\-]{31,34}"
     r"|AT(?:ATT|CTT|BB)[A-Za-z0-9][\w\-=]{16,}|figd_[\w\-]{20,}|HRKU-[\w\-]{20,}|rubygems_[a-f0-9]{20,}|dckr_[op]at_[\w\-]{16,}"
-    r"|CCIPAT_\w{20,}|bkua_[a-z0-9]{20,}|nfp_[A-Za-z0-9]{20,}|FlyV1 fm\d_\S{16,}|sl\.[\w\-]{80,}"
+    r"|CCIPAT_\w{20,}|bkua_[a-z0-9]{20,}|nfp_[A-Za-z0-9]{20,}|FlyV1 fm\d_\S{16,}"
+    r"|sl\.(?:u\.)?[\w\-]{80,}|ops_eyJ[\w\-]{40,}"
     r")", re.S,
 )  # fmt: skip
 """Keys of well-known services, private keys, and addresses that are secrets themselves."""

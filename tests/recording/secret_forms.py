@@ -63,6 +63,8 @@ SHAPES = {
     "Linear": "lin_api_" + ALNUM[:40],
     "Grafana": "glsa_" + ALNUM[:32] + "_" + LOWER_HEX[:8],
     "Atlassian": "ATATT3" + ALNUM,
+    "Dropbox": "sl.u." + ALNUM * 2,
+    "1Password": "ops_" + "eyJ" + ALNUM,
     "age": "AGE-SECRET-KEY-1" + "Q7XZP2M9" * 7,
     "JSON Web Token": "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxIn0." + ALNUM[:43],
     "RSA key": "-----BEGIN RSA PRIV" + "ATE KEY-----\n" + LONG + "\n-----END RSA PRIV" + "ATE KEY-----",
@@ -126,6 +128,9 @@ NAMES = [
     "db.0.password",
     "senha",
     "kennwort",
+    "contrasena",
+    "mot_de_passe",
+    "DD_APP_KEY",
 ]
 """Names of parameters under which any text is a secret."""
 
@@ -175,6 +180,10 @@ TEXTS = [
     "Basic LOGIN",
     # files of settings
     "machine h login ada password SECRET",
+    "machine h\n  login ada\n  password SECRET",
+    "env:\n- name: DB_PASSWORD\n  value: SECRET\n",
+    "secret_key = '''SECRET'''",
+    "Authorization: ApiKey LOGIN",
     "[pypi]\nusername = ada\npassword = SECRET",
     "//registry.npmjs.org/:_authToken=SECRET",
     '{"auths": {"https://index.docker.io/v1/": {"auth": "LOGIN"}}}',
@@ -204,6 +213,11 @@ TEXTS = [
     "curl -u ada:SECRET https://h/",
     "mysql -u root -pSECRET x",
     "docker login -u ada -p SECRET h",
+    "az login --service-principal -u x -p SECRET --tenant t",
+    "dvc remote modify --local origin password SECRET",
+    "git config http.token SECRET",
+    "set -x HF_TOKEN SECRET",
+    "sshpass -pSECRET ssh h",
     "sshpass -p SECRET ssh h",
     "redis-cli -a SECRET ping",
     "tool -Password SECRET",
@@ -224,6 +238,9 @@ OPAQUE_TEXTS = [
     "cache.pat=SECRET",
     "max_admin_tokens=SECRET",
     "https://h/a?key=SECRET",
+    "wandb login SECRET",
+    "wandb login --relogin SECRET",
+    "ngrok config add-authtoken SECRET",
 ]
 """Texts whose names alone do not say that the value is a secret, but its shape does."""
 
@@ -280,6 +297,13 @@ HARMLESS_PARAMETERS: list[tuple[str, object]] = [
     ("signature", "(x: float) -> float"),
     ("credentials_path", "/run/credentials.json"),
     ("token_file", "/run/token"),
+    ("pass", 2),
+    ("dict_key", "efficientnet_b0_rwightman-3dd342df"),
+    ("cache_key", "model-54fd1711209f"),
+    ("bucket_key", "raw/v2/part-00000-8f3c2a1b.parquet"),
+    ("wandb", {"key": "loss", "project": "flowers"}),
+    ("storage", {"key": "data/train.csv"}),
+    ("names", ["-a", "password", "forward"]),
     ("betas", (0.9, 0.99)),
     ("patience", 3),
     ("pattern", "*.csv"),
@@ -354,5 +378,12 @@ HARMLESS_TEXTS = [
     "token 'foo-bar' is not in the vocabulary",
     "docker run -p 8080:80 image",
     "the token budget of 512",
+    "s3://bucket/data/key=2026/token=3/part-00000-8f3c2a1b.parquet",
+    "key: Tensor[8, 12, 64]",
+    "key=jax.random.key(42)",
+    "2 passes over the data: pass=1",
+    "password: required",
+    "config tokenizer bert-base-uncased",
+    "- name: tokenizer\n  value: bert-base-uncased",
 ]
 """Texts that look like secrets and are none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import time
 from pathlib import Path
 from urllib.parse import quote
@@ -27,6 +28,7 @@ from tests.recording.secret_forms import (
     TEXTS,
 )  # fmt: skip
 
+PROGRAMS = frozenset({"az", "curl", "docker", "dvc", "git", "mysql", "redis-cli", "sshpass"})
 VALUES = {"plain": PLAIN, "key": KEY, "hex": HEX, "long": LONG}
 
 
@@ -69,12 +71,29 @@ def test_a_secret_in_a_text_is_redacted(form: str, value: str):
     assert value not in text
     assert LOGIN not in text
     assert "***" in text
+    if not form.startswith("[") and form.split()[0] in PROGRAMS:
+        assert value not in command_line(shlex.split(form.replace("SECRET", value)))
+        assert value not in mask("argv", shlex.split(form.replace("SECRET", value)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kaggle", {"username": "ada", "key": HEX[:32]}),
+        ("kaggle", json.dumps({"username": "ada", "key": HEX[:32]})),
+        ("wandb", {"key": HEX}),
+        ("wandb", {"key": KEY}),
+    ],
+)
+def test_a_key_in_the_settings_of_a_service_is_redacted(name: str, value: object):
+    assert str(mask(name, value)) == str(value).replace(HEX, "***").replace(HEX[:32], "***").replace(KEY, "***")
 
 
 @pytest.mark.parametrize("form", OPAQUE_TEXTS)
 def test_a_key_under_an_ambiguous_name_is_redacted(form: str):
     text = form.replace("SECRET", KEY)
-    assert KEY not in (command_line(text.split()) if text.startswith("train.py") else redact_text(text))
+    assert KEY not in command_line(text.split())
+    assert KEY not in redact_text(text) or text.startswith("train.py")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +125,22 @@ def test_a_text_that_looks_like_a_secret_stays(text: str):
 
 
 @pytest.mark.parametrize(
-    "part", ["x" * 1000, "a:b@", "token ", "https://", "key=", "-p ", "<a>", '"', "password", "?a=1&"]
+    "part",
+    [
+        "x" * 1000,
+        "a:b@",
+        "token ",
+        "https://",
+        "key=",
+        "-p ",
+        "<a>",
+        '"',
+        "password",
+        "?a=1&",
+        "name: token ",
+        "modify ",
+        "config --a ",
+    ],
 )
 def test_a_long_text_takes_linear_time(part: str):
     started = time.process_time()
