@@ -27,7 +27,9 @@ ANSWERS = """## Answers
   graphs in all RDF formats.
 - Tables are paged by `limit` and `offset`; `next` is the address of the next page. `safe=1` quotes cells that a
   spreadsheet would execute.
-- `ETag` is the position of the index: `If-None-Match` costs nothing until something is recorded.
+- `ETag` is the position of the index, `Last-Modified` the time of its last change: `If-None-Match` and
+  `If-Modified-Since` cost nothing until something is recorded.
+- Descriptions of runs, terms and nodes are JSON-LD with their context.
 - Errors are problem documents (RFC 9457) with the name of provml's [error](errors.md) as `code`.
 - `/api/v1/runs/RUN/events?after=CURSOR` continues where the last answer ended (`next`). With `Accept:
   text/event-stream` it is a stream of server-sent events, whose `id` is the cursor.

@@ -27,11 +27,11 @@ from provml.rdf.namespaces import INFERRED, ONTOLOGY, PREFIXES, RUNS
 from provml.rdf.parse_file import ParsedFile
 from provml.store import export
 from provml.web import multipart, negotiation
-from provml.web.answers import PoolResponse, etag, is_current, not_modified
+from provml.web.answers import PoolResponse, Version
 from provml.web.problems import Problem
 from provml.web.provenance import link_header
 from provml.web.routing import media_type, read_body, require, route, service_of
-from provml.web.service import Service
+from provml.web.service import IndexState, Service
 
 MULTIPART = "multipart/form-data"
 DEFAULT_TYPE = "application/rdf+xml"
@@ -115,32 +115,32 @@ async def read_graph(request: Request, target: Target) -> Response:
     service = service_of(request)
     fmt = request.query_params.get("format", "")
     accept = request.headers.get("accept", "")
-    position = await service.fresh(0.25)
+    state = await service.fresh(0.25)
     if target.run:
         media = negotiation.negotiate(accept, fmt, {name: media for media, name in EXPORTS.items()})
-        return await _run_graph(request, target.run, media, position)
+        return await _run_graph(request, target.run, media, state)
     media = negotiation.negotiate(accept, fmt, negotiation.GRAPHS)
     if target.iri is not None and target.iri not in PROVIDED:
         names = await run_in_threadpool(service.store.loaded_graphs)
         if target.iri not in names:
             raise Problem(404, "GraphNotFound", f"There is no graph <{target.iri[:300]}>.")
-    tag = f"{target.iri} {media}"
-    if is_current(request, etag(position, tag)):
-        return not_modified(etag(position, tag))
+    variant = f"{target.iri} {media}"
+    version = Version.of(state, variant)
+    if version.is_current(request):
+        return version.not_modified()
     if request.method == "HEAD":
-        headers = {"Vary": "Accept", "ETag": etag(position, tag)}
-        return Response(headers=headers, media_type=negotiation.content_type(media))
+        return Response(headers=version.headers(), media_type=negotiation.content_type(media))
     pool_request = {"kind": "dump", "graph": target.iri, "media_type": media, "prefixes": PREFIXES}
-    return PoolResponse(request, pool_request, "", tag)
+    return PoolResponse(request, pool_request, "", variant)
 
 
-async def _run_graph(request: Request, run: str, media: str, position: str) -> Response:
+async def _run_graph(request: Request, run: str, media: str, state: IndexState) -> Response:
     service = service_of(request)
-    tag = etag(position, f"{run} {media}")
+    version = Version.of(state, f"{run} {media}")
     info = await run_in_threadpool(service.store.run, run)
-    headers = {"Vary": "Accept", "ETag": tag, "Cache-Control": "no-cache", "Link": link_header(request, info.iri)}
-    if is_current(request, tag):
-        return not_modified(tag)
+    headers = {**version.headers(), "Link": link_header(request, info.iri)}
+    if version.is_current(request):
+        return version.not_modified()
 
     def body() -> bytes:
         file = io.BytesIO()

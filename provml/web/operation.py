@@ -17,7 +17,6 @@ def routes(service: Service) -> list[BaseRoute]:
     """Return the routes of this module."""
     return [
         route("/healthz", healthz, access="none"),
-        route("/", first_page),
         route("/metrics", metrics),
         route("/login", login, access="none", error_format=error_page),
         route("/api/v1/tickets", create_ticket, methods=("POST",), access="write", content_types=(JSON,)),
@@ -27,11 +26,6 @@ def routes(service: Service) -> list[BaseRoute]:
 async def healthz(request: Request) -> Response:
     """Say that the service is up."""
     return json_response({"status": "ok"}, headers={"Cache-Control": "no-store"})
-
-
-async def first_page(request: Request) -> Response:
-    """Go to the page of the interface."""
-    return Response(status_code=303, headers={"Location": "/api/docs"})
 
 
 async def metrics(request: Request) -> Response:

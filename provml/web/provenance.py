@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import pyoxigraph as ox
 from starlette.concurrency import run_in_threadpool
@@ -14,9 +13,9 @@ from starlette.routing import BaseRoute
 from provml.errors import InvalidIRI, NodeNotFound
 from provml.model.values import IRI
 from provml.rdf.jsonld_writer import to_jsonld
-from provml.rdf.namespaces import NODES, PREFIXES, PROV, RDF_TYPE
+from provml.rdf.namespaces import NODES, PREFIXES, PROV
 from provml.web import negotiation
-from provml.web.answers import etag, is_current, not_modified
+from provml.web.answers import Version
 from provml.web.problems import Problem
 from provml.web.routing import route, service_of
 from provml.web.service import Service
@@ -31,7 +30,6 @@ def routes(service: Service) -> list[BaseRoute]:
     """Return the routes of this module."""
     return [
         route("/id/{path:path}", identifier),
-        route("/nodes", node),
         route("/provenance", provenance),
     ]
 
@@ -49,20 +47,29 @@ def link_header(request: Request, iri: str) -> str:
 async def identifier(request: Request) -> Response:
     """Redirect from the name of a node to its description: an IRI names a thing, which cannot be sent."""
     raw = (request.scope.get("raw_path") or request.url.path.encode()).decode("ascii", "replace")
-    iri = NODES + raw.removeprefix("/id/")
+    return _see_description(NODES + raw.removeprefix("/id/"))
+
+
+def _see_description(iri: str) -> Response:
+    """Return a redirection to the description of a node."""
     location = f"/nodes?{urlencode({'iri': iri})}"
     return Response(status_code=303, headers={"Location": location, "Vary": "Accept"})
 
 
 async def node(request: Request) -> Response:
-    """Describe a node: the triples that have it as subject or object, as RDF or as a page."""
+    """Describe a node as RDF: the triples that have it as subject or object. The viewer has the page for browsers."""
     return await _describe(request, _iri(request, "iri"))
 
 
 async def provenance(request: Request) -> Response:
     """Return the provenance of a target, or the description of this query service without one."""
+    accept, fmt = request.headers.get("accept", ""), request.query_params.get("format", "")
+    media = negotiation.negotiate(accept, fmt, PAGES)
     if "target" in request.query_params:
-        return await _describe(request, _iri(request, "target"))
+        iri = _iri(request, "target")
+        if media == "text/html":
+            return _see_description(iri)
+        return await _describe(request, iri)
     base = service_url(request)
     service = f"<{base}/provenance>"
     text = (
@@ -71,7 +78,6 @@ async def provenance(request: Request) -> Response:
         f'{service} a prov:DirectQueryService ; prov:provenanceUriTemplate "{base}/provenance?target={{uri}}" .\n'
         f"<{base}/sparql> a sd:Service ; sd:endpoint <{base}/sparql> ; sd:supportedLanguage sd:SPARQL11Query .\n"
     )
-    media = negotiation.negotiate(request.headers.get("accept", ""), request.query_params.get("format", ""), PAGES)
     if media == "text/html":
         media = "text/turtle"
     triples = [quad.triple for quad in ox.parse(text, format=ox.RdfFormat.TURTLE, base_iri=f"{base}/provenance")]
@@ -87,18 +93,18 @@ def _iri(request: Request, name: str) -> str:
 
 async def _describe(request: Request, iri: str) -> Response:
     service = service_of(request)
-    media = negotiation.negotiate(request.headers.get("accept", ""), request.query_params.get("format", ""), PAGES)
-    position = await service.fresh(0.25)
-    tag = etag(position, f"{iri} {media}")
-    headers = {"Vary": "Accept", "ETag": tag, "Cache-Control": "no-cache", "Link": link_header(request, iri)}
-    if is_current(request, tag):
-        return not_modified(tag)
+    accept, fmt = request.headers.get("accept", ""), request.query_params.get("format", "")
+    media = negotiation.negotiate(accept, fmt, negotiation.GRAPHS)
+    version = Version.of(await service.fresh(0.25), f"{iri} {media}")
+    headers = {**version.headers(), "Link": link_header(request, iri)}
+    if version.is_current(request):
+        return version.not_modified()
 
     def body() -> bytes:
         triples = triples_about(service.store.backend.graph(), iri)
         if not triples:
             raise NodeNotFound(iri)
-        return _page(iri, triples).encode() if media == "text/html" else _serialize(triples, media)
+        return _serialize(triples, media)
 
     return Response(await run_in_threadpool(body), 200, headers, negotiation.content_type(media))
 
@@ -121,37 +127,3 @@ def _serialize(triples: list[ox.Triple], media: str) -> bytes:
     rdf_format = ox.RdfFormat.from_media_type(media)
     assert rdf_format is not None
     return ox.serialize(triples, format=rdf_format, prefixes=PREFIXES) or b""
-
-
-# ---- a page
-
-
-def _page(iri: str, triples: list[ox.Triple]) -> str:
-    """Return a page about a node; every text in it is escaped."""
-    types = [_short(triple.object) for triple in triples if triple.predicate.value == RDF_TYPE]
-    rows = [
-        f"<tr><td>{_shown(t.subject, iri)}</td><td>{_shown(t.predicate, iri)}</td><td>{_shown(t.object, iri)}</td></tr>"
-        for t in sorted(triples, key=lambda t: (str(t.subject) != f"<{iri}>", str(t.predicate), str(t.object)))
-    ]
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(iri)}</title></head><body>'
-        f"<h1>{escape(_short(ox.NamedNode(iri)))}</h1><p>{escape(iri)}</p>"
-        f"<p>{escape(', '.join(sorted(set(types))))}</p>"
-        f"<table><thead><tr><th>subject</th><th>predicate</th><th>object</th></tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></body></html>"
-    )
-
-
-def _short(term: object) -> str:
-    if not isinstance(term, ox.NamedNode):
-        return str(term)
-    for prefix, namespace in PREFIXES.items():
-        if term.value.startswith(namespace):
-            return f"{prefix}:{term.value.removeprefix(namespace)}"
-    return term.value.removeprefix(NODES) or term.value
-
-
-def _shown(term: object, iri: str) -> str:
-    if isinstance(term, ox.NamedNode) and term.value != iri:
-        return f'<a href="/nodes?iri={escape(quote(term.value, safe=""))}">{escape(_short(term))}</a>'
-    return escape(_short(term))

@@ -32,6 +32,8 @@ from provml.web.snapshots import Snapshot, Snapshots
 
 READ_LIMIT = 256 << 10
 """Bytes of an answer that wait in this process for a slow client."""
+OPEN_SECONDS = 60.0
+"""Time for the start of a worker process, on a machine that is busy."""
 MAX_CACHED_BYTES = 256 << 10
 """Larger answers are not cached."""
 
@@ -161,6 +163,7 @@ class QueryPool:
         is_done = False
         try:
             worker = await self._worker(snapshot)
+            await self._open(worker, snapshot)
             full = {"max_bytes": self.limits.result_bytes, **request, "store": str(snapshot.path)}
             worker.send(full)
             frames = self._frames(worker, text)
@@ -293,12 +296,23 @@ class QueryPool:
             if self._closed:
                 await self._discard(worker)
                 self._check_open()
-        if worker.snapshot is not snapshot:
-            self.snapshots.retain(snapshot)
-            old, worker.snapshot = worker.snapshot, snapshot
-            if old is not None:
-                self.snapshots.release(old)
         return worker
+
+    async def _open(self, worker: Worker, snapshot: Snapshot) -> None:
+        """Let a worker open a snapshot, unless it has: the time limit of a query is for its execution alone."""
+        if worker.snapshot is snapshot:
+            return
+        self.snapshots.retain(snapshot)
+        old, worker.snapshot = worker.snapshot, snapshot
+        if old is not None:
+            self.snapshots.release(old)
+        worker.send({"kind": "open", "store": str(snapshot.path)})
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                await anext(self._frames(worker, ""))
+        except TimeoutError:
+            detail = f"A worker process could not open the index within {OPEN_SECONDS:g} s. Try again."
+            raise Problem(503, "WorkerNotReady", detail, headers={"Retry-After": "5"}) from None
 
     async def _give_back(self, worker: Worker, *, is_done: bool) -> None:
         """Keep a worker that has finished; end one that has not, or whose query left a large heap."""

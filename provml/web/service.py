@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from anyio import CapacityLimiter, to_thread
 
@@ -32,28 +32,35 @@ COST_FACTOR = 4
 """Making answers may take a fifth of the time of one thread."""
 
 
+class IndexState(NamedTuple):
+    """A position of the index, and the time of the change that led to it, in seconds since the epoch."""
+
+    position: str
+    seconds: float
+
+
 class View:
-    """A position of the index that answers share, and the time that it took to make them."""
+    """A state of the index that answers share, and the time that it took to make them."""
 
     def __init__(self) -> None:
-        self.position = ""
+        self.state = IndexState("", 0.0)
         self._due = 0.0
         self._cost = 0.0
 
     @property
     def is_due(self) -> bool:
-        """True if the position may move on."""
+        """True if the state may move on."""
         return time.monotonic() >= self._due + min(COST_FACTOR * self._cost, MAX_VIEW_SECONDS)
 
     def expire(self) -> None:
-        """Let the next request see the present position."""
+        """Let the next request see the present state."""
         self._due = self._cost = 0.0
 
-    def move(self, position: str) -> None:
-        """Move on to a position."""
-        if position != self.position:
+    def move(self, state: IndexState) -> None:
+        """Move on to a state."""
+        if state.position != self.state.position:
             self._cost = 0.0
-        self.position = position
+        self.state = state
         self._due = time.monotonic() + VIEW_SECONDS
 
     def add_cost(self, seconds: float) -> None:
@@ -177,8 +184,8 @@ class Service:
             call()
         self.store.sync()
 
-    async def fresh(self, max_age: float = 0.0) -> str:
-        """Index what is new, unless that was done in the last `max_age` seconds, and return the position.
+    async def fresh(self, max_age: float = 0.0) -> IndexState:
+        """Index what is new, unless that was done in the last `max_age` seconds, and return the state of the index.
 
         What a client recorded here is indexed in any case: it can be asked for at once.
         """
@@ -186,16 +193,16 @@ class Service:
             self.view.expire()
         return await self._fresh(max_age)
 
-    async def view_position(self) -> str:
-        """Return the position that answers of the REST interface have at present.
+    async def view_state(self) -> IndexState:
+        """Return the state of the index that answers of the REST interface have at present.
 
         It moves on with the index, but not so often that making the answers again takes most of the time.
         """
         if self.view.is_due or self._recorded >= self._synced:
             self.view.move(await self._fresh(VIEW_SECONDS))
-        return self.view.position
+        return self.view.state
 
-    async def _fresh(self, max_age: float) -> str:
+    async def _fresh(self, max_age: float) -> IndexState:
         if time.monotonic() - self._synced > max_age or self._recorded >= self._synced:
             start = time.monotonic()
             async with self._sync_lock:
@@ -205,7 +212,8 @@ class Service:
                     self.syncs += 1
                     self.sync_seconds = time.monotonic() - begun
                     self._synced = begun
-        return self.store.position
+        seconds = self.store.position_time  # first: with the time of an older change, a client only asks once more
+        return IndexState(self.store.position, seconds)
 
     async def _sync_forever(self) -> None:
         is_failing = False

@@ -23,7 +23,7 @@ from provml.store.query_view import default_graphs as view_graphs
 from provml.store.query_view import view_of
 from provml.store.updates import update_request
 from provml.web import negotiation
-from provml.web.answers import PoolResponse, etag, is_current, not_modified
+from provml.web.answers import PoolResponse, Version
 from provml.web.problems import Problem
 from provml.web.routing import media_type, read_body, require, route, service_of
 from provml.web.service import Service
@@ -69,10 +69,11 @@ async def sparql(request: Request) -> Response:
     query_guard.check(operation.text)
     media_types = negotiation.query_media_types(request.headers.get("accept", ""), operation.fmt)
     service = service_of(request)
-    position = await service.fresh(MAX_AGE)
-    tag = "-".join([*media_types.values(), *(["inference"] if operation.inference else [])])
-    if request.method != "POST" and is_current(request, etag(position, tag)):
-        return not_modified(etag(position, tag))
+    state = await service.fresh(MAX_AGE)
+    variant = "-".join([*media_types.values(), *(["inference"] if operation.inference else [])])
+    version = Version.of(state, variant)
+    if version.is_current(request):
+        return version.not_modified()
     view = view_of(operation.text, inference=operation.inference)
     if view == "inference":
         async with service.write_lock:
@@ -90,7 +91,7 @@ async def sparql(request: Request) -> Response:
     if operation.default_graphs or operation.named_graphs:
         pool_request["default_graphs"] = operation.default_graphs
         pool_request["named_graphs"] = operation.named_graphs
-    return PoolResponse(request, pool_request, operation.text, tag)
+    return PoolResponse(request, pool_request, operation.text, variant)
 
 
 def base_url(request: Request) -> str:

@@ -48,7 +48,7 @@ def routes(service: Service) -> list[BaseRoute]:
 
 async def position(request: Request) -> Response:
     """Return a text that changes whenever the index does."""
-    return Response(await service_of(request).fresh(), media_type="text/plain", headers=NO_CACHE)
+    return Response((await service_of(request).fresh()).position, media_type="text/plain", headers=NO_CACHE)
 
 
 async def runs(request: Request) -> Response:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import time
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
 import pyoxigraph as ox
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 import provml
 from provml.answers import Answer
-from provml.rdf.namespaces import RDFS
+from provml.rdf.namespaces import OWL, PROVML, RDF_TYPE, RDFS, SKOS
+from provml.web import answers
+from provml.web.service import IndexState
 
 API = "/api/v1"
 
@@ -94,6 +99,11 @@ def test_a_run_is_json_ld(reader: TestClient):
     assert ox.Triple(node, ox.NamedNode(f"{RDFS}label"), ox.Literal("flowers")) in triples
     times = [triple.object for triple in triples if triple.predicate.value.endswith("startedAtTime")]
     assert "dateTime" in str(times[0])
+
+
+def test_links_name_the_service_as_the_client_does(reader: TestClient):
+    links = [reader.get(f"http://{host}:8420{API}/runs/monday").json()["links"] for host in ("127.0.0.1", "localhost")]
+    assert [link["self"].split("/")[2] for link in links] == ["127.0.0.1:8420", "localhost:8420"]
 
 
 def test_a_run_is_found_as_on_the_command_line(reader: TestClient):
@@ -217,6 +227,16 @@ def test_a_question_of_the_user_is_there_as_soon_as_its_file_is(client: TestClie
 # ---- artifacts and lineage
 
 
+def test_a_question_that_the_user_changes_is_asked_as_it_is_now(client: TestClient, home: Path):
+    file = home / "queries" / "mine.rq"
+    file.parent.mkdir(exist_ok=True)
+    header = "#+ name: mine\n#+ summary: A number\n"
+    for number in (1, 2):
+        file.write_text(f"{header}SELECT ({number} AS ?n) WHERE {{}}")
+        os.utime(file, (number, number))
+        assert client.get(f"{API}/ask/mine").json()["rows"] == [[number]]
+
+
 def test_an_artifact_is_read_by_its_digest_and_by_its_name(reader: TestClient):
     items = rows(reader, "runs/monday/artifacts")
     model = next(item for item in items if item["size"] == len("weights of monday"))
@@ -258,6 +278,61 @@ def test_terms_of_the_ontology_are_described(reader: TestClient):
 
 
 # ---- caching
+
+
+def test_terms_are_json_ld(reader: TestClient):
+    def triples(path: str) -> set[tuple[str, str, str]]:
+        quads = ox.parse(reader.get(f"{API}/ontology/{path}").content, format=ox.RdfFormat.JSON_LD)
+        return {(quad.subject.value, quad.predicate.value, quad.object.value) for quad in quads}
+
+    term = f"{PROVML}TrainingExecution"
+    one, several = triples("terms/provml:TrainingExecution"), triples("terms?q=training")
+    assert (term, RDF_TYPE, f"{OWL}Class") in one & several
+    assert {predicate for _, predicate, _ in one} == {
+        RDF_TYPE, f"{RDFS}label", f"{RDFS}subClassOf", f"{SKOS}definition"
+    }  # fmt: skip
+    assert len({subject for subject, _, _ in several}) > 5
+
+
+CONDITIONAL = (
+    "/sparql?query=ASK%7B%7D",
+    "/graphs?graph=https://w3id.org/provml/run/monday",
+    "/graphs?graph=https://w3id.org/provml",
+    "/nodes?iri=https://w3id.org/provml/run/monday",
+    f"{API}/runs",
+    f"{API}/runs/monday/artifacts/net",
+    f"{API}/context.jsonld",
+)
+
+
+@pytest.mark.parametrize("path", CONDITIONAL)
+def test_what_a_client_has_is_not_sent_again(reader: TestClient, path: str):
+    headers = reader.get(path).headers
+    tag, time_text = headers["etag"], headers["last-modified"]
+    assert parsedate_to_datetime(time_text).timestamp() < time.time()
+    weak = f"W/{tag.removeprefix('W/')}"
+    for condition in ({"If-None-Match": f'"x", {tag}'}, {"If-None-Match": weak}, {"If-Modified-Since": time_text}):
+        answer = reader.get(path, headers=condition)
+        assert (answer.status_code, answer.content) == (304, b"")
+        assert {name: answer.headers[name] for name in ("etag", "last-modified", "vary")} == {
+            "etag": tag, "last-modified": time_text, "vary": headers["vary"]
+        }  # fmt: skip
+    old = "Mon, 01 Jan 2024 00:00:00 GMT"
+    for condition in (
+        {"If-Modified-Since": old},
+        {"If-Modified-Since": "yesterday"},
+        {"If-Modified-Since": time_text, "If-None-Match": '"x"'},  # the tag counts
+    ):
+        assert reader.get(path, headers=condition).status_code == 200
+
+
+def test_a_change_in_the_same_second_is_sent(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(answers.time, "time", lambda: 1000.9)
+    early, late = (answers.Version.of(IndexState(name, seconds)) for name, seconds in (("a", 1000.1), ("b", 1000.5)))
+    seen = early.headers()["Last-Modified"]
+    monkeypatch.setattr(answers.time, "time", lambda: 1001.0)
+    scope = {"type": "http", "method": "GET", "headers": [(b"if-modified-since", seen.encode())]}
+    assert not late.is_current(Request(scope))
 
 
 def test_an_answer_changes_its_tag_when_something_is_recorded(client: TestClient, home: Path):

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute
 from provml.answers import Answer
 from provml.errors import ArtifactNotFound
 from provml.journal.artifacts import DIGEST, ArtifactFiles
-from provml.web.answers import is_current, not_modified
+from provml.web.answers import Version
 from provml.web.api.tables import TABLE, boolean, check_parameters, respond, respond_table, to_json
 from provml.web.api.types import LineageGraph
 from provml.web.problems import Problem
@@ -36,6 +36,7 @@ CONTENT = {"formats": {"": "application/octet-stream"}}
 LINEAGE: dict[str, Any] = {"returns": LineageGraph, "formats": LINEAGES}
 FORWARD = {"type": "boolean", "description": "what came of it, in place of what it came from"}
 SUBJECT = {"type": "string", "description": "a run, a model, a dataset, a digest or an IRI"}
+FOREVER = "private, max-age=31536000, immutable"
 SANDBOX = "sandbox; default-src 'none'"
 
 
@@ -96,16 +97,15 @@ def _file(request: Request, sha256: str, name: str) -> Response:
         details = None
     if details is None or not stat.S_ISREG(details.st_mode):
         raise ArtifactNotFound(sha256, f"No content {sha256[:12]}… is stored here", "List them with /api/v1/artifacts.")
-    tag = f'"{sha256}"'
+    version = Version(f'"{sha256}"', details.st_mtime)
+    if version.is_current(request):
+        return version.not_modified(FOREVER)
     headers = {
-        "ETag": tag,
-        "Cache-Control": "private, max-age=31536000, immutable",
+        **version.headers(FOREVER),
         "Content-Security-Policy": SANDBOX,
         "Repr-Digest": f"sha-256=:{_base64(sha256)}:",
         "Link": link_header(request, f"urn:sha256:{sha256}"),
     }
-    if is_current(request, tag):
-        return not_modified(tag)
     return FileResponse(
         path,
         headers=headers,

@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute
 from provml.journal.reader import read_lines
 from provml.journal.run_files import journals_of_run
 from provml.web import negotiation
-from provml.web.answers import is_current, not_modified
+from provml.web.answers import Version
 from provml.web.api.runs import find_run_id
 from provml.web.api.tables import check_parameters, integer, last
 from provml.web.api.types import Events
@@ -75,11 +75,11 @@ async def events(request: Request) -> Response:
     limit = integer(request, "limit", MAX_EVENTS, 1, MAX_EVENTS)
     chunk = await run_in_threadpool(read_chunk, folder, after, limit)
     status = await run_in_threadpool(service.run_ends.status, folder)
-    tag = f'W/"{after}-{chunk.cursor}-{status}-{limit}"'
-    if is_current(request, tag):
-        return not_modified(tag)
+    version = Version(f'W/"{after}-{chunk.cursor}-{status}-{limit}"')
+    if version.is_current(request):
+        return version.not_modified()
     body = Events(events=chunk.events, next=chunk.cursor, more=chunk.has_more, status=status)
-    return json_response(body, headers={"ETag": tag, "Cache-Control": "no-cache"})
+    return json_response(body, headers=version.headers())
 
 
 def _prefers_stream(accept: str) -> bool:

@@ -101,7 +101,7 @@ async def ask(request: Request) -> Response:
     def make() -> Answer:
         return service.store.ask(query, timeout=timeout, **values)
 
-    return await respond_table(request, make)
+    return await respond_table(request, make, variant=query.text)
 
 
 def parse_values(request: Request, query: Query) -> dict[str, Any]:

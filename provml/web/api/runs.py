@@ -109,14 +109,14 @@ def find_run_id(store: Store, name: str) -> str:
 async def status(request: Request) -> Response:
     """Describe the service and its home."""
     service = service_of(request)
-    position = await service.fresh(1.0)
+    state = await service.fresh(1.0)
 
     def describe() -> Status:
         return Status(
             version=__version__,
             runs=len(service.store.runs()),
             triples=len(service.store.backend.graph()),
-            position=position,
+            position=state.position,
             read_only=service.settings.read_only,
             access=request.state.access,
             refused=service.refusals.latest(),
@@ -164,7 +164,7 @@ async def run(request: Request) -> Response:
         children = [child.id for child in store.children(info.id)]
         return to_json(run_of(info, children, base))
 
-    return await respond(request, RUN_FORMATS, build, link_header(request, run_iri(run_id)))
+    return await respond(request, RUN_FORMATS, build, link=link_header(request, run_iri(run_id)))
 
 
 def _part(name: str, make: Callable[[RunTables], Answer]) -> Endpoint:

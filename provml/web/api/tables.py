@@ -15,7 +15,7 @@ from starlette.responses import Response
 from provml.answers import Answer
 from provml.answers.formats import plain
 from provml.web import negotiation
-from provml.web.answers import etag, is_current, not_modified
+from provml.web.answers import Version
 from provml.web.api.types import Table
 from provml.web.problems import Problem
 from provml.web.routing import JSON, service_of
@@ -44,20 +44,25 @@ Build = Callable[[str], bytes]
 """Makes the body of an answer in a media type."""
 
 
-async def respond(request: Request, formats: dict[str, str], build: Build, link: str = "") -> Response:
-    """Return an answer whose body depends on the request and on the index only: it is made once for each position."""
+async def respond(
+    request: Request, formats: dict[str, str], build: Build, *, link: str = "", variant: str = ""
+) -> Response:
+    """Return an answer that is made once for each position of the index.
+
+    Its body depends on the request, on the index and on `variant` only.
+    """
     service = service_of(request)
     media = negotiation.negotiate(request.headers.get("accept", ""), request.query_params.get("format", ""), formats)
-    position = await service.view_position()
-    key = f"{request.url.path}?{request.url.query} {media}"
-    tag = etag(position, key)
-    if is_current(request, tag):
-        return not_modified(tag)
-    body = service.cache.get(key, position)
+    state = await service.view_state()
+    key = f"{request.url} {media} {variant}"  # with the name of the service, which links in the body have
+    version = Version.of(state, key)
+    if version.is_current(request):
+        return version.not_modified()
+    body = service.cache.get(key, state.position)
     if body is None:
         body = await run_in_threadpool(_build, service, build, media)
-        service.cache.put(key, position, body)
-    headers = {"Vary": "Accept", "ETag": tag, "Cache-Control": "no-cache"}
+        service.cache.put(key, state.position, body)
+    headers = version.headers()
     if link:
         headers["Link"] = link
     return Response(body, 200, headers, negotiation.content_type(media))
@@ -71,7 +76,7 @@ def _build(service: Service, build: Build, media: str) -> bytes:
     return body
 
 
-async def respond_table(request: Request, make: Callable[[], Answer], link: str = "") -> Response:
+async def respond_table(request: Request, make: Callable[[], Answer], *, variant: str = "") -> Response:
     """Return a page of a table in the format that the client likes best."""
     limit, offset = paging(request)
     is_safe = boolean(request, "safe")
@@ -83,7 +88,7 @@ async def respond_table(request: Request, make: Callable[[], Answer], link: str 
             return to_json(table_of(request, answer, page, (offset, limit)))
         return encode(page, media, is_safe=is_safe)
 
-    return await respond(request, TABLES, build, link)
+    return await respond(request, TABLES, build, variant=variant)
 
 
 def table_of(request: Request, answer: Answer, page: Answer, place: tuple[int, int]) -> Table:

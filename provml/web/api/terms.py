@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import msgspec
 import pyoxigraph as ox
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -12,8 +13,9 @@ from starlette.routing import BaseRoute
 from provml import paths
 from provml.rdf.namespaces import PREFIXES, PROV, RDF_TYPE, RDFS, SKOS
 from provml.store.ontology_terms import abbreviate, ontology_terms, similar
+from provml.web.answers import Version
 from provml.web.api.tables import PAGE_QUERY, check_parameters, paging
-from provml.web.api.types import Term, Terms
+from provml.web.api.types import TERM_CONTEXT, Term, Terms
 from provml.web.problems import Problem
 from provml.web.routing import json_response, route
 from provml.web.service import Service
@@ -39,7 +41,8 @@ async def terms(request: Request) -> Response:
     limit, offset = paging(request)
     text = request.query_params.get("q", "").casefold()
     found_terms = [item for item in all_terms().values() if text in _searched(item)]
-    return json_response(Terms(terms=found_terms[offset : offset + limit], total=len(found_terms)))
+    context = {**TERM_CONTEXT, "terms": "@graph"}
+    return json_response(Terms(context=context, terms=found_terms[offset : offset + limit], total=len(found_terms)))
 
 
 async def term(request: Request) -> Response:
@@ -51,12 +54,19 @@ async def term(request: Request) -> Response:
         suggestions = similar(local, PREFIXES.get(prefix, ""))
         advice = f" Did you mean {', '.join(suggestions)}?" if suggestions else ""
         raise Problem(404, "TermNotFound", f"No term {name[:100]!r}.{advice}", extra={"suggestions": suggestions})
-    return json_response(item)
+    is_class = any(kind.endswith("Class") for kind in item.kinds)
+    parents = {"@id": "rdfs:subClassOf" if is_class else "rdfs:subPropertyOf", "@type": "@id"}
+    return json_response(msgspec.structs.replace(item, context={**TERM_CONTEXT, "parents": parents}))
 
 
 async def context(request: Request) -> Response:
     """Return the JSON-LD context of the ontology."""
-    return FileResponse(paths.ontologies() / "context.jsonld", media_type="application/ld+json")
+    path = paths.ontologies() / "context.jsonld"
+    details = path.stat()
+    version = Version(f'"{details.st_mtime_ns:x}-{details.st_size:x}"', details.st_mtime)
+    if version.is_current(request):
+        return version.not_modified()
+    return FileResponse(path, headers=version.headers(), media_type="application/ld+json", stat_result=details)
 
 
 def _searched(item: Term) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from provml.journal.refusals import Refusal
-from provml.rdf.namespaces import DCTERMS, PROV, PROVLAKE, PROVML, RDFS, XSD
+from provml.rdf.namespaces import DCTERMS, PREFIXES, PROV, PROVLAKE, PROVML, RDFS, XSD
 from provml.store import RunInfo
 
 RUN_CONTEXT = {
@@ -24,6 +24,15 @@ RUN_CONTEXT = {
     "seconds": {"@id": "provml:elapsedSeconds", "@type": "xsd:double"},
 }
 """JSON-LD context of a run: other names describe the answer, not the run."""
+TERM_CONTEXT = {
+    **PREFIXES,
+    "kinds": "@type",
+    "label": "rdfs:label",
+    "definition": "skos:definition",
+    "domain": {"@id": "rdfs:domain", "@type": "@id"},
+    "range": {"@id": "rdfs:range", "@type": "@id"},
+}
+"""JSON-LD context of terms. In a list of terms, that of each term is the whole list's."""
 RUN_TYPE = "provlake:WorkflowExecution"
 
 
@@ -120,8 +129,9 @@ class Questions(msgspec.Struct):
 
 
 class Term(msgspec.Struct, kw_only=True):
-    """A term of an ontology."""
+    """A term of an ontology. The object is JSON-LD."""
 
+    context: dict[str, Any] | msgspec.UnsetType = msgspec.field(name="@context", default=msgspec.UNSET)
     iri: str = msgspec.field(name="@id")
     name: str
     kinds: list[str]
@@ -133,8 +143,9 @@ class Term(msgspec.Struct, kw_only=True):
 
 
 class Terms(msgspec.Struct, kw_only=True):
-    """Terms of the ontologies."""
+    """Terms of the ontologies. The object is JSON-LD, as a graph of terms."""
 
+    context: dict[str, Any] = msgspec.field(name="@context")
     terms: list[Term]
     total: int
 

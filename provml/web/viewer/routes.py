@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute
 
 from provml.errors import NodeNotFound, ProvmlError, RunNotFound
 from provml.web import provenance
+from provml.web.answers import Version
 from provml.web.negotiation import negotiate
 from provml.web.problems import TITLES, Problem
 from provml.web.routing import read_body, require, route, service_of
@@ -150,7 +151,7 @@ def _page(viewer: Viewer, page: PageFunction, active: str) -> Endpoint:
         try:
             return await run_in_threadpool(answer, request)
         except (RunNotFound, NodeNotFound):  # it may have begun since the last look at the journals
-            if await service.fresh() == position:
+            if (await service.fresh()).position == position:
                 raise
         return await run_in_threadpool(answer, request)
 
@@ -236,7 +237,7 @@ def html_response(request: Request, html: str, status: int = 200) -> Response:
     content = html.encode()
     tag = f'W/"{hashlib.sha256(content).hexdigest()[:16]}"'
     headers = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept, Accept-Encoding, Cookie"}
-    if status == 200 and request.headers.get("if-none-match") == tag:
+    if status == 200 and Version(tag).is_current(request):
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
         content = gzip.compress(content, 5)
