@@ -71,28 +71,26 @@ def get(artifact: str, name: str | None, output: str | None, home: Path | None) 
     provml get latest loss.png -o plots/    an artifact of a run, into a directory
     provml get latest -o everything/        all artifacts of a run
     """
-    from provml.store.artifacts import find_artifacts
-
     target = Path(output) if output is not None else None
     to_folder = target is not None and (target.is_dir() or str(output).endswith("/"))
     with open_store(home) as store:
-        matches = {match.name: match for match in find_artifacts(store, artifact, name or "")}  # the last of each name
+        matches = {match.name: match for match in store.find_artifacts(artifact, name or "")}  # the last of each name
         if len(matches) > 1 and not to_folder:
             store.artifact(artifact)  # raises the error that lists the names
-    if target is not None and to_folder:
-        target.mkdir(exist_ok=True)
-    for match in matches.values():
-        if output == "-":
-            match.copy_to(sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-            continue
-        if target is not None and target.is_file() and not match.is_folder:
-            with atomic_write(target) as file:  # the user named this file, so it is replaced
-                match.copy_to(file)
-            path = target
-        else:
-            path = match.save(target if target is not None else match.file_name)
-        click.echo(f"Wrote {format_size(match.size)} to {path}", err=True)
+        if target is not None and to_folder:
+            target.mkdir(exist_ok=True)
+        for match in matches.values():  # while the store is open: that of a service fetches the content
+            if output == "-":
+                match.copy_to(sys.stdout.buffer)
+                sys.stdout.buffer.flush()
+                continue
+            if target is not None and target.is_file() and not match.is_folder:
+                with atomic_write(target) as file:  # the user named this file, so it is replaced
+                    match.copy_to(file)
+                path = target
+            else:
+                path = match.save(target if target is not None else match.file_name)
+            click.echo(f"Wrote {format_size(match.size)} to {path}", err=True)
 
 
 COMMANDS = (artifacts, get)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from provml.cli.options import format_option, home_option, print_answer, require_modules
+from provml.cli.options import format_option, home_option, print_answer, require_home, require_modules
 from provml.errors import plural
-from provml.paths import default_home
 
 PROTOCOLS = ("dfanalyzer", "provlake", "mlflow", "openlineage")
 
@@ -30,7 +29,7 @@ def replay(protocols: tuple[str, ...], fmt: str, home: Path | None) -> None:
     from provml.answers import Answer
     from provml.web.ingest.replay import replay as translate_again
 
-    runs = translate_again((home or default_home()).absolute(), protocols)
+    runs = translate_again(require_home(home).absolute(), protocols)
     if fmt != "table" or runs:
         print_answer(Answer(["protocol", "run", "changed"], [tuple(run) for run in runs]), fmt)
     changed = sum(run.changed for run in runs)

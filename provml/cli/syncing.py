@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provml.cli.options import complete_run, count_new_events, format_option, print_answer, progress_bar, require_home
+from provml.cli.options import (
+    HomeType,
+    complete_run,
+    count_new_events,
+    format_option,
+    print_answer,
+    progress_bar,
+    require_home,
+)
 from provml.errors import FileFormatError, ServiceError, plural
 
 if TYPE_CHECKING:
@@ -50,7 +58,7 @@ FOLLOW_SECONDS = 2.0
     metavar="FILE",
     help="File with the token of the endpoint.  [default: $PROVML_TOKEN]",
 )
-@click.option("--home", type=click.Path(path_type=Path), metavar="DIRECTORY", help="Directory of runs.")
+@click.option("--home", type=HomeType(path_type=Path), metavar="DIRECTORY", help="Directory of runs.")
 @format_option
 def sync(
     *,

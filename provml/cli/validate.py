@@ -153,7 +153,8 @@ class _Checks:
         parts = []
         if self.shacl:
             options = dict(self.options)
-            files = selected_shapes(options.pop("shapes"), options.pop("only_shapes"), home or default_home())
+            shapes_home = home if isinstance(home, Path) else default_home()  # a URL has no shapes of the user
+            files = selected_shapes(options.pop("shapes"), options.pop("only_shapes"), shapes_home)
             parts.append(validate_files(path, files, label=str(path), progress=progress, **options))
         return _combine([*parts, *self._other_checks(path, str(path), progress)])
 

@@ -12,11 +12,11 @@ import re
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import fields
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -37,7 +37,6 @@ from provml.store.artifacts import Artifact, ArtifactList, list_artifacts
 from provml.store.backend import QueryResult, Readable
 from provml.store.dialects import EMBEDDED
 from provml.store.elsewhere import StoreElsewhere
-from provml.store.graph_names import PROVIDED_GRAPHS
 from provml.store.loaded_graphs import DEFAULT, LoadedGraph
 from provml.store.query_process import QueryLimits
 from provml.store.query_view import View
@@ -348,11 +347,17 @@ class RemoteStore(StoreElsewhere):
 
     def update(self, sparql: str) -> GraphChange:
         """Have an update of loaded graphs executed; it needs the token for writing."""
-        before = {item.graph: item.triples for item in self.graphs()}
+        before = self._sizes_of_graphs()
         self._remote.update(sparql)
-        after = {item.graph: item.triples for item in self.graphs()}
-        growth = [after.get(graph, 0) - before.get(graph, 0) for graph in before | after]
+        after = self._sizes_of_graphs()
+        growth = [after[graph] - before[graph] for graph in before | after]
         return GraphChange(sum(n for n in growth if n > 0), -sum(n for n in growth if n < 0))
+
+    def _sizes_of_graphs(self) -> Counter[str | None]:
+        sizes: Counter[str | None] = Counter()
+        for item in self.graphs():
+            sizes[item.graph] += item.triples
+        return sizes
 
     def unload(self, *names: str) -> list[LoadedGraph]:
         """Remove loaded graphs by IRI, or as `default`; return what was removed. It needs the token for writing."""
@@ -367,16 +372,12 @@ class RemoteStore(StoreElsewhere):
         return removed
 
     def graphs(self) -> list[LoadedGraph]:
-        """List the named graphs that were loaded at the service, with the number of triples of each."""
-        text = "SELECT ?g (COUNT(*) AS ?n) WHERE { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g ORDER BY ?g"
-        rows = [(row[0].value, int(row[1].value)) for row in cast(Any, self._remote.query(text)) if row[0] is not None]
-        provided = {name.value for name in PROVIDED_GRAPHS}
-        now = datetime.now(UTC)
-        return [LoadedGraph(graph, "", count, now) for graph, count in rows if graph not in provided]
+        """List what was loaded at the service: the graphs, with the source and the number of triples of each."""
+        return msgspec.json.decode(self._remote.request("GET", "/api/v1/store/graphs").body, type=list[LoadedGraph])
 
     def loaded_graphs(self) -> list[str]:
         """Return the IRIs of the named graphs that were loaded at the service."""
-        return [item.graph for item in self.graphs() if item.graph is not None]
+        return sorted({item.graph for item in self.graphs() if item.graph is not None})
 
     def replace_loaded(self, graphs: Iterable[str | None] | None, content: Path | None) -> None:
         """Raise an error: use `load(replace=True)`, `unload` or `update`."""
@@ -449,9 +450,9 @@ class RemoteStore(StoreElsewhere):
         listed = list_artifacts(self, None if run_id is None else self.run(run_id).iri)
         return ArtifactList(map(self._remote_artifact, listed))
 
-    def artifact(self, target: str | HasId, name: str = "") -> Artifact:
-        """Return an artifact by its name, its SHA-256 or the first digits of it, or by its run and `name`."""
-        return self._remote_artifact(super().artifact(target, name))
+    def find_artifacts(self, target: str | HasId, name: str = "") -> ArtifactList:
+        """Return the artifact that `artifact` returns; of a run without a name all that it has."""
+        return ArtifactList(map(self._remote_artifact, super().find_artifacts(target, name)))
 
     def _remote_artifact(self, artifact: Artifact) -> RemoteArtifact:
         remote = RemoteArtifact(**{field.name: getattr(artifact, field.name) for field in fields(Artifact)})

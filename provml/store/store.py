@@ -655,13 +655,17 @@ class Store:
         """List what a run, or all runs (None), stored in the home, in the order in which it was stored."""
         return list_artifacts(self, None if run_id is None else self.run(run_id).iri)
 
+    def find_artifacts(self, target: str | HasId, name: str = "") -> ArtifactList:
+        """Return the artifact that `artifact` returns; of a run without a name all that it has."""
+        return find_artifacts(self, target if isinstance(target, str) else target.id, name)
+
     @heals
     def artifact(self, target: str | HasId, name: str = "") -> Artifact:
         """Return an artifact by its name, its SHA-256 or the first digits of it, or by its run and `name`.
 
         `name` may be left out if the run has only one. Of several artifacts of one name in a run, the last counts.
         """
-        artifacts = find_artifacts(self, target if isinstance(target, str) else target.id, name)
+        artifacts = self.find_artifacts(target, name)
         if len(artifacts) > 1:
             names = tuple(dict.fromkeys(artifact.name for artifact in artifacts))
             advice = f"Pass the name of one of them: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}."

@@ -42,6 +42,7 @@ def routes(service: Service) -> list[BaseRoute]:
         route(f"{PREFIX}/runs", runs),
         route(f"{PREFIX}/runs/{{run}}/annotations", annotate, methods=("GET", "POST"), content_types=(JSON,)),
         route(f"{PREFIX}/runs/{{run}}/files", files),
+        route(f"{PREFIX}/graphs", graphs),
         route(f"{PREFIX}/validation", validation),
     ]
 
@@ -54,6 +55,11 @@ async def position(request: Request) -> Response:
 async def runs(request: Request) -> Response:
     """Return the summaries of all runs, the latest first."""
     return json_response(await run_in_threadpool(service_of(request).store.runs), headers=NO_CACHE)
+
+
+async def graphs(request: Request) -> Response:
+    """List the loaded graphs, with the source and the number of triples of each."""
+    return json_response(await run_in_threadpool(service_of(request).store.graphs), headers=NO_CACHE)
 
 
 async def annotate(request: Request) -> Response:

@@ -269,7 +269,9 @@ def invoke(home: object, *arguments: str) -> Result:
         "artifacts r1",
         "lineage r1",
         "validate r1 --format markdown",
-        "plot loss --run r1",
+        "plot r1 --measure loss",
+        "get r1 weights.bin -o -",
+        "graphs",
         "ask rates --least 0.3 --format csv",
     ],
 )
@@ -277,16 +279,28 @@ def test_commands_take_the_url_of_a_service(served: tuple[ServiceProcess, Path],
     import shlex
 
     remote, local = (invoke(home, *shlex.split(command)) for home in (served[0].url, served[1]))
-    assert (remote.exit_code, remote.stderr) == (local.exit_code, local.stderr)
+    assert (remote.exit_code, remote.stderr) == (local.exit_code, local.stderr) == (0, local.stderr)
     assert remote.stdout.replace(served[0].url, "HOME") == local.stdout.replace(str(served[1]), "HOME")
 
 
 def test_commands_that_read_files_say_so(served: tuple[ServiceProcess, Path]):
-    for command in ("verify", "rebuild", "gc"):
-        result = invoke(served[0].url, command)
+    for command in ("verify", "rebuild", "gc", "replay", "sync --to http://127.0.0.1:9"):
+        result = invoke(served[0].url, *command.split())
         assert result.exit_code == 1
         assert "on the machine of the service" in result.stderr
     assert invoke(served[0].url, "log", "-f").exit_code == 2
+
+
+def test_a_file_is_loaded_listed_validated_and_unloaded(service: ServiceProcess, tmp_path: Path):
+    file = tmp_path / "one.ttl"
+    file.write_text("<http://example.org/a> <http://example.org/b> 1 .")
+    assert invoke(service.url, "validate", str(file)).exit_code == 0
+    for graph in ("default", "http://example.org/g"):
+        option = ["--graph", graph] if graph != "default" else []
+        assert invoke(service.url, "load", str(file), *option).exit_code == 0
+        listed = json.loads(invoke(service.url, "graphs", "--format", "json").stdout)
+        assert [(row["graph"], row["triples"]) for row in listed] == [(graph, 1)]
+        assert "Removed 1 triple " in invoke(service.url, "unload", graph).stdout
 
 
 def test_ship_and_status_on_the_command_line(service: ServiceProcess, tmp_path: Path):

@@ -329,9 +329,9 @@ def test_what_a_client_has_is_not_sent_again(reader: TestClient, path: str):
 def test_a_change_in_the_same_second_is_sent(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(answers.time, "time", lambda: 1000.9)
     early, late = (answers.Version.of(IndexState(name, seconds)) for name, seconds in (("a", 1000.1), ("b", 1000.5)))
-    seen = early.headers()["Last-Modified"]
+    sent_time = early.headers()["Last-Modified"]
     monkeypatch.setattr(answers.time, "time", lambda: 1001.0)
-    scope = {"type": "http", "method": "GET", "headers": [(b"if-modified-since", seen.encode())]}
+    scope = {"type": "http", "method": "GET", "headers": [(b"if-modified-since", sent_time.encode())]}
     assert not late.is_current(Request(scope))
 
 
