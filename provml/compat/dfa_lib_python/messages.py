@@ -50,11 +50,11 @@ class ReceivedDataflow(Dataflow):
 def parse_dataflow(message: Message) -> Dataflow:
     """Return the dataflow of a message. What cannot be read is left out: the message itself is kept elsewhere."""
     dataflow = ReceivedDataflow(str(message.get("tag", "")))
-    for fields in _dicts(message.get("transformations")):
+    for fields in objects_in(message.get("transformations")):
         transformation = Transformation(str(fields.get("tag", "")))
-        for item in _dicts(fields.get("sets")):
+        for item in objects_in(fields.get("sets")):
             transformation.add_set(_parse_set(item))
-        for item in _dicts(fields.get("programs")):
+        for item in objects_in(fields.get("programs")):
             transformation.add_program(Program(str(item.get("name", "")), str(item.get("path", ""))))
         dataflow.add_transformation(transformation)
     return dataflow
@@ -68,10 +68,10 @@ def predefined_dataflow(tag: str, transformations: Iterable[str]) -> Dataflow | 
 def _parse_set(fields: Message) -> Set:
     attributes = [
         Attribute(str(item.get("name", "")), _member(AttributeType, item.get("type"), AttributeType.TEXT))
-        for item in _dicts(fields.get("attributes"))
+        for item in objects_in(fields.get("attributes"))
     ]
     extractors = []
-    for item in _dicts(fields.get("extractors")):
+    for item in objects_in(fields.get("extractors")):
         with contextlib.suppress(ValueError, KeyError):  # a cartridge or an extension of another version
             kinds = ExtractorCartridge(item["cartridge"]), ExtractorExtension(item["extension"])
             extractors.append(Extractor(str(item.get("tag", "")), *kinds))
@@ -86,8 +86,20 @@ def _member(members: type[E], value: Any, default: E) -> E:
         return default
 
 
-def _dicts(value: Any) -> list[Message]:
+def objects_in(value: Any) -> list[Message]:
+    """Return the JSON objects in a list; none of what is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def task_key(message: Message) -> Key:
+    """Return what names a task in its execution, besides a sub-id: its transformation and its id."""
+    return str(message.get("transformation") or message.get("tag") or "").lower(), str(message.get("id", ""))
+
+
+def rows_of(fields: Message) -> list[list[Any]]:
+    """Return the rows that a message has of a set."""
+    elements = fields.get("elements")
+    return [row for row in elements if isinstance(row, list)] if isinstance(elements, list) else []
 
 
 def sub_id_of(message: Message) -> str:
@@ -100,8 +112,8 @@ def dependencies_of(message: Message) -> list[Key]:
     dependency = message.get("dependency")
     if not isinstance(dependency, dict):
         return []
-    tags = [str(item.get("tag", "")).lower() for item in _dicts(dependency.get("tags"))]
-    ids = [item.get("id") for item in _dicts(dependency.get("ids"))]
+    tags = [str(item.get("tag", "")).lower() for item in objects_in(dependency.get("tags"))]
+    ids = [item.get("id") for item in objects_in(dependency.get("ids"))]
     keys: list[Key] = []
     for tag, task_ids in zip(tags, ids, strict=False):
         keys += [(tag, str(task_id)) for task_id in (task_ids if isinstance(task_ids, list) else [task_ids])]
@@ -130,14 +142,14 @@ class ReceivedExecution(Execution):
             self._feed(message)
 
     def _feed(self, message: Message) -> None:
-        key = str(message.get("transformation") or message.get("tag") or "").lower(), str(message.get("id", ""))
+        key = task_key(message)
         recorder = self._recorder(key, message)
         if recorder.is_done and not recorder.location:  # an adaptation may go on after its end
             recorder.is_done = False
-        for fields in _dicts(message.get("sets")):
+        for fields in objects_in(message.get("sets")):
             self._record_rows(recorder, key, sub_id_of(message), fields)
         own = _own_performance(message)
-        for fields in _dicts(message.get("performances")):
+        for fields in objects_in(message.get("performances")):
             if fields is not own:
                 recorder.record_performance(_performance(fields, own, self.run.now))
         error, output = str(message.get("error") or ""), str(message.get("output") or "")
@@ -168,8 +180,7 @@ class ReceivedExecution(Execution):
         if not any(item._tag == tag.lower() for item in recorder.transformation.set_objects):
             tags = tuple(item.tag for item in recorder.transformation.set_objects)
             raise TagNotFound("set", tag, f"The transformation {recorder.transformation.tag!r}", tags, "Declare it.")
-        elements = fields.get("elements")
-        rows = [row for row in elements if isinstance(row, list)] if isinstance(elements, list) else []
+        rows = rows_of(fields)
         recorded = self._row_counts.get((key, sub_id, tag), 0) if self._repeats_rows else 0
         self._row_counts[key, sub_id, tag] = max(recorded, len(rows))
         for row in rows[recorded:]:
@@ -184,7 +195,7 @@ class ReceivedExecution(Execution):
 
 def _own_performance(message: Message) -> Message | None:
     """Return the times of the task itself, which the client adds when the task ends."""
-    performances = _dicts(message.get("performances"))
+    performances = objects_in(message.get("performances"))
     is_end = str(message.get("status", "")).upper() == "FINISHED"
     return performances[-1] if is_end and performances and not performances[-1].get("method") else None
 

@@ -29,16 +29,22 @@ from provml.journal import events
 from provml.journal.redaction import mask
 from provml.journal.secret_rules import strength_of
 from provml.recording.event_list import EventListRun
+from provml.web.api.tables import encode
+from provml.web.ingest.dataflow_query import DataSets, parse_specification
 from provml.web.ingest.endpoint import add_ingest, keep, read_request
 from provml.web.ingest.received import Received
 from provml.web.ingest.translation import SILENCE_SECONDS, Ingest, TranslatedRun
+from provml.web.negotiation import content_type, negotiate
 from provml.web.problems import Problem
-from provml.web.routing import JSON, Endpoint, json_response, route
+from provml.web.routing import JSON, Endpoint, json_response, read_body, route
 from provml.web.service import Service
 
 PROTOCOL = "dfanalyzer"
 DATAFLOW, TASK = "dataflow", "task"
 MAX_SLUG_CHARS = 60
+MAX_QUERY_BYTES = 64 << 10
+QUERY_FORMATS = {"csv": "text/csv", "tsv": "text/tab-separated-values", "json": JSON}
+"""Formats of the query interface. The first is that of DfAnalyzer."""
 
 
 @dataclass
@@ -160,6 +166,16 @@ class DataflowSource:
             run._emit(events.End(last_time, status, ["TaskError", execution.error] if execution.has_failed else []))
         return TranslatedRun(run.events, last_time, is_over or is_silent)
 
+    def data_sets(self, execution: str = "") -> DataSets:
+        """Return the rows of the data sets, of one execution by its tag or its run, or of all."""
+        data_sets = DataSets()
+        for run_id, messages in self._runs().items():
+            dataflow = self._dataflow(messages)
+            if dataflow is not None and execution in ("", run_id, messages.exec_tag):
+                bodies = (request.body for request in messages.requests)
+                data_sets.add_execution(run_id, dataflow, bodies, repeats_rows=not messages.exec_tag)
+        return data_sets
+
     def _is_followed(self, messages: TaskMessages) -> bool:
         """Return whether another execution of a client without tags has begun: the earlier one has ended."""
         return messages in self.untagged[:-1]
@@ -249,25 +265,44 @@ def routes(service: Service) -> list[BaseRoute]:
 
         return receive_message
 
+    async def query(request: Request) -> Response:
+        """Answer a query of DfAnalyzer's query interface with the rows of data sets that its clients sent."""
+        fmt = request.query_params.get("format", "")
+        media = negotiate(request.headers.get("accept", ""), fmt, QUERY_FORMATS)
+        specification = parse_specification((await read_body(request)).decode("utf-8", "replace"))
+        dataflow, execution = request.path_params["dataflow"], request.path_params["execution"]
+
+        def answer() -> bytes:
+            table = find_data_sets(ingest, dataflow, execution).answer(specification)
+            return table.to_json().encode() if media == JSON else encode(table, media)
+
+        body = await run_in_threadpool(answer)
+        return Response(body, headers={"Vary": "Accept", "Cache-Control": "no-store"}, media_type=content_type(media))
+
     return [
         route(
-            "/query_interface/{path:path}",
-            refuse_query,
-            methods=["GET", "POST"],
+            "/query_interface/{dataflow}/{execution:path}",
+            query,
+            methods=["POST"],
+            max_body=MAX_QUERY_BYTES,
             merge_slashes=True,
-            open_on_further_ports=True,
         ),
         *_recording_routes(endpoint),
     ]
 
 
-async def refuse_query(request: Request) -> Response:
-    """Answer a query in DfAnalyzer's own language, which none of its client libraries sends."""
-    detail = (
-        "DfAnalyzer's query language is not supported. Ask a question of the catalog at /api/v1/ask/NAME (the list is "
-        "at /api/v1/questions), or send SPARQL to /sparql."
-    )
-    raise Problem(501, "QueryInterfaceNotSupported", detail)
+def find_data_sets(ingest: Ingest[DataflowSource], dataflow: str, execution: str) -> DataSets:
+    """Return the data sets of a dataflow. DfAnalyzer's number of a dataflow stands for all executions."""
+    key = dataflow.lower()
+    if not ingest.log.size(key):
+        raise Problem(404, "DataflowNotFound", f"No client sent a dataflow {dataflow[:100]!r} to this service.")
+    source = ingest.source(key)
+    with source.lock:
+        data_sets = source.state.data_sets("" if execution.isdecimal() else execution)
+    if not data_sets.columns:
+        detail = f"The dataflow {dataflow[:100]!r} has no execution {execution[:100]!r}. A number stands for all."
+        raise Problem(404, "ExecutionNotFound", detail)
+    return data_sets
 
 
 def _recording_routes(endpoint: Callable[[str], Endpoint]) -> list[BaseRoute]:

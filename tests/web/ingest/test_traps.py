@@ -267,8 +267,5 @@ def test_a_request_without_a_source_is_kept(tmp_path: Path) -> None:
     assert ingest.log.open_sources() == []
 
 
-def test_a_query_of_dfanalyzer_is_told_where_to_ask(client: TestClient) -> None:
-    answer = client.post("/query_interface/flow/1", content=b"source(a)", headers={"Content-Type": "text/plain"})
-    assert (answer.status_code, answer.json()["code"]) == (501, "QueryInterfaceNotSupported")
-    assert "/api/v1/ask/NAME" in answer.json()["detail"]
+def test_an_address_that_does_not_exist_is_told_where_all_are(client: TestClient) -> None:
     assert "/api/docs" in client.get("/nothing/here").json()["detail"]
