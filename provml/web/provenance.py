@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pyoxigraph as ox
 from starlette.concurrency import run_in_threadpool
@@ -22,6 +22,8 @@ from provml.web.service import Service
 from provml.web.service_description import service_url
 
 PAGES = {**negotiation.GRAPHS, "html": "text/html"}
+URI_CHARACTERS = "%:/?#[]@!$&'()*+,;=~"
+"""What a URI may have besides letters and digits."""
 MAX_TRIPLES = 10_000
 """Triples of a node that are shown; a hub such as the ontology may have more."""
 
@@ -38,9 +40,10 @@ def link_header(request: Request, iri: str) -> str:
     """Return the Link header of PROV-AQ for a resource: where its provenance is, and where to ask for more."""
     base = service_url(request)
     target = f"{base}/provenance?{urlencode({'target': iri})}"
+    anchor = quote(iri, safe=URI_CHARACTERS)  # a header is ASCII
     return (
-        f'<{target}>; rel="{PROV}has_provenance"; anchor="{iri}", '
-        f'<{base}/provenance>; rel="{PROV}has_query_service"; anchor="{iri}"'
+        f'<{target}>; rel="{PROV}has_provenance"; anchor="{anchor}", '
+        f'<{base}/provenance>; rel="{PROV}has_query_service"; anchor="{anchor}"'
     )
 
 

@@ -228,6 +228,7 @@ class QueryPool:
             try:
                 letter, data = await worker.frame()
             except (asyncio.IncompleteReadError, ConnectionError):
+                self._check_open()
                 raise self._memory_error() from None
             if letter == b"X":
                 raise _Refused(self._error(json.loads(data), text))

@@ -121,6 +121,17 @@ def test_a_name_leads_to_a_description(reader: TestClient):
     assert "provml:TrainingExecution" in page.text
 
 
+def test_a_name_in_any_script_has_a_link(client: TestClient):
+    triple = "<http://example.org/日本> <http://example.org/p> 1 ."
+    turtle = {"Content-Type": "text/turtle; charset=utf-8"}
+    client.put("/graphs?graph=http://example.org/g", content=triple.encode(), headers=turtle)
+    for path in ("/nodes?iri=http://example.org/日本", "/provenance?target=http://example.org/日本"):
+        for accept in ("text/turtle", "text/html"):
+            answer = client.get(path, headers={"Accept": accept})
+            assert answer.status_code == 200
+            assert 'anchor="http://example.org/%E6%97%A5%E6%9C%AC"' in answer.headers["link"]
+
+
 def test_an_unknown_name_is_not_found(reader: TestClient):
     assert reader.get("/id/run/nobody").status_code == 404
 

@@ -196,9 +196,7 @@ def _node(viewer: Viewer) -> Endpoint:
             response = await page(request)
         except (ProvmlError, Problem) as error:
             return error_page(Problem.of(error))
-        iri = request.query_params.get("iri", "")
-        if iri.isascii() and iri.isprintable():
-            response.headers["Link"] = provenance.link_header(request, iri)
+        response.headers["Link"] = provenance.link_header(request, request.query_params.get("iri", ""))
         return response
 
     return node
