@@ -14,9 +14,12 @@ from provml.journal.segments import file_stat
 from provml.store import RunInfo, Store
 from provml.store.healing import heals
 from provml.store.run_table import RunTable, load_table
+from provml.web.heap import release_free_memory
 
 SIZES_SECONDS = 5.0
 """Time after which the sizes of all journals are read again."""
+LARGE_SYNC_EVENTS = 10_000
+"""Indexing this number of events at once leaves much free memory in the heap."""
 
 
 class ServedStore(Store):
@@ -69,7 +72,12 @@ class ServedStore(Store):
 
     def sync(self, on_progress: Callable[[int], None] | None = None) -> int:
         """Index what is new, unless this thread reads what is indexed."""
-        return 0 if self._is_reading else super().sync(on_progress)
+        if self._is_reading:
+            return 0
+        events = super().sync(on_progress)
+        if events >= LARGE_SYNC_EVENTS:
+            release_free_memory()
+        return events
 
     def runs(self, limit: int | None = None) -> list[RunInfo]:
         """List the runs, the latest first; with `limit` at most that number."""

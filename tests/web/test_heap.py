@@ -38,6 +38,37 @@ PROGRAM = textwrap.dedent("""
 """)
 
 
+FREE_MEMORY = textwrap.dedent("""
+    import ctypes
+    from pathlib import Path
+    from provml.web.heap import bound_heap, release_free_memory
+
+    assert bound_heap()
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.free.argtypes = [ctypes.c_void_p]
+
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    pieces = [libc.malloc(4000) for _ in range(20_000)]
+    for piece in pieces:
+        ctypes.memset(piece, 1, 4000)
+    full = resident()
+    for number, piece in enumerate(pieces):
+        if number % 50:  # the pieces that stay in use hold the heap together
+            libc.free(piece)
+    assert full - resident() < 8e6
+    assert release_free_memory()
+    assert full - resident() > 60e6
+""")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="settings of glibc")
+def test_free_memory_between_pieces_in_use_is_given_back():
+    subprocess.run([sys.executable, "-c", FREE_MEMORY], check=True)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="settings of glibc")
 def test_threads_share_few_heaps():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
