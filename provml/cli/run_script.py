@@ -13,6 +13,7 @@ import click
 
 from provml.cli.options import home_option
 from provml.paths import is_url
+from provml.recording.inherit import is_launched
 
 OWN_PROGRAM = ("-m", "-c", "-")
 """Arguments of Python that stand in place of a script."""
@@ -67,7 +68,8 @@ def run(program: tuple[str, ...], home: Path | None, frameworks: tuple[str, ...]
     environment["PROVML_AUTOLOG"] = json.dumps(chosen)
     if home:
         environment["PROVML_HOME"] = str(home if is_url(str(home)) else Path(home).absolute())
-    environment.setdefault("PROVML_RUN", export_new_run())
+    if not is_launched():  # `mpirun -n 2 provml run train.py`: the ranks find the id of their run themselves
+        environment.setdefault("PROVML_RUN", export_new_run())
     paths = [str(startup_folder()), *filter(None, [environment.get("PYTHONPATH", "")])]
     environment["PYTHONPATH"] = os.pathsep.join(paths)
     command = [sys.executable, *program]

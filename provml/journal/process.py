@@ -53,6 +53,20 @@ def start_ticks(pid: int | None = None) -> int:
     return 0
 
 
+def parent(pid: int) -> int:
+    """Return the id of the parent of a process; 0 if it is not known."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(_stat_fields(pid)[1])
+    return 0
+
+
+def has_variable(pid: int, name: str) -> bool:
+    """Return whether a process was started with an environment variable; False if that is not known."""
+    with contextlib.suppress(OSError):
+        return f"\0{name}=".encode() in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+    return False
+
+
 def is_alive(pid: int, since: float, ticks: int = 0) -> bool:
     """Return whether the process that ran at the time `since` is alive, and its id was not taken by another process.
 

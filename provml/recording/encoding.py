@@ -62,6 +62,9 @@ def encode_measure(name: str, value: Any) -> events.Value:
     except TypeError:
         kind = type(value).__name__
         raise TypeError(f"The measure {name!r} must be a number, not a value of type {kind}.") from None
+    except Exception as error:  # a tensor without a value, such as one on the device "meta"
+        problem = f"The value of the measure {name!r} cannot be read ({type(value).__name__}: {error})."
+        raise TypeError(f"{problem} Pass a number, or a tensor that has a value.") from None
     datatype = encoded[0] if isinstance(encoded, list) else ""
     if isinstance(encoded, str) or datatype == "string" or datatype.startswith("@"):  # @ marks a language
         problem = f"The measure {name!r} must be a number, not the text {reprlib.repr(str(value))}."

@@ -23,6 +23,8 @@ RANK_VARIABLES = (
 SIZE_VARIABLES = (
     "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",
 )  # fmt: skip
+LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
+"""Number of ranks on this machine."""
 LAUNCHERS = {
     "slurm": ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"),
     "mpi": ("PMIX_NAMESPACE",),
@@ -141,8 +143,32 @@ def _launch() -> tuple[str, list[str]]:
     for kind, names in LAUNCHERS.items():
         values = [os.environ.get(name, "") for name in names]
         if size is not None and all(values):
-            return kind, values
-    return "", []
+            return kind, [*values, *_local_launcher()]
+    launcher = _local_launcher()
+    return "mpi" if launcher else "", launcher
+
+
+def _local_launcher() -> list[str]:
+    """Return what identifies the process that started all ranks, if they are on this machine and it is known.
+
+    MPICH gives its ranks nothing else that is common to them. Open MPI names its process by an id that another process
+    may have later. Between the launcher and a rank, there may be a shell, which has the variables of the rank.
+    """
+    variable = next((name for name in RANK_VARIABLES if os.environ.get(name)), "")
+    local_size = _number_in(LOCAL_SIZE_VARIABLES)
+    if not variable or local_size is None or local_size != world_size():
+        return []
+    pid = os.getppid()
+    while pid > 1 and process.has_variable(pid, variable):
+        pid = process.parent(pid)
+    ticks = process.start_ticks(pid) if pid > 1 else 0
+    return [process.boot_id(), process.host(), str(pid), str(ticks)] if ticks else []
+
+
+def is_launched() -> bool:
+    """Return whether a launcher started this process as one of several ranks."""
+    number = rank()
+    return number is not None and (number > 0 or bool(_launch()[1]))
 
 
 def _torchrun() -> list[str]:

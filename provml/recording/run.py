@@ -29,7 +29,7 @@ from provml.paths import absolute, default_home
 from provml.recording import environment, ids, inherit
 from provml.recording.child_runs import find_parent, shorten_name, slugify
 from provml.recording.context import CONTEXT
-from provml.recording.core import RunCore, Using
+from provml.recording.core import Open, RunCore, Using
 from provml.recording.data import Data
 from provml.recording.destination import joined_destination, parse_destination
 from provml.recording.display import html_table
@@ -180,6 +180,7 @@ class Run(RunCore):
             is_new=is_new,
             destination=self._destination,
             identify=self._identify if is_starting else None,
+            end_sections=self._end_sections,
         )
         self.id = self._writer.header.run
         self._emit, self._acquire_buffer = self._writer.emit, self._writer.acquire_buffer
@@ -311,9 +312,8 @@ class Run(RunCore):
         if self._writer is not None and self._writer.has_ended:
             return
         try:
-            with ExitStack() as stack:  # ends all sections, the last opened first
-                for section in [section for section, pid in list(self._open.items()) if pid == os.getpid()]:
-                    stack.callback(section.done, error=error)
+            with ExitStack() as stack:
+                stack.callback(self._end_sections, error)
                 for child in list(self._children):
                     stack.callback(child.finish, error=error)
             if self._energy is not None:
@@ -340,6 +340,16 @@ class Run(RunCore):
 
             remove_if_complete(self._writer.folder)
 
+    def _end_sections(self, error: BaseException | None) -> None:
+        """End all sections that this process opened, the last one first."""
+        with ExitStack() as stack:
+            for section in self._own_sections():
+                stack.callback(section.done, error=error)
+
+    def _own_sections(self) -> list[Open]:
+        """Return the open sections that this process opened."""
+        return [section for section, pid in list(self._open.items()) if pid == os.getpid()]
+
     def _on_cell_error(self, error: BaseException, cell: int) -> None:
         """Say at once that a cell of a notebook raised: its trainings have failed, and so has the run.
 
@@ -347,7 +357,7 @@ class Run(RunCore):
         the next cell. A run that goes on is RUNNING again from its next event on.
         """
         with report_errors(self):
-            for section in [section for section, pid in list(self._open.items()) if pid == os.getpid()]:
+            for section in self._own_sections():
                 section._on_cell_error(error)
             is_failed = self._failure is not None and not self._has_trained
             if not is_failed or self._writer is None or self._writer.has_ended or self._writer.is_suspended:

@@ -40,10 +40,13 @@ class JournalWriter:
         limits: Limits | None = None,
         destination: Destination | None = None,
         identify: Callable[[events.Header], None] | None = None,
+        end_sections: Callable[[BaseException | None], None] | None = None,
     ) -> None:
         self.strict = strict
         self._identify = identify
         """Completes the header before the journal is opened, with the first event."""
+        self._end_sections = end_sections
+        """Ends what is open in the run, with the exception that ends the process."""
         self._destination = destination
         self._limits = limits or CONTEXT.limits
         self._reset(JournalTarget(folder, header, self._limits))
@@ -148,7 +151,7 @@ class JournalWriter:
             self._open()
 
     def _watch_worker(self) -> None:
-        """Close the journal at the end of a `multiprocessing` worker, which may not run atexit functions.
+        """End the sections and the journal with a `multiprocessing` worker, which may not run atexit functions.
 
         A run may also be unpickled before the process is a worker.
         """
@@ -160,7 +163,11 @@ class JournalWriter:
 
     def _end_child(self) -> None:
         error = sys.exc_info()[1] or CONTEXT.exit_watch.exception()
-        self.close(events.End(time.time(), *status_of_exit(error)))
+        try:
+            if self._end_sections is not None and not self.has_ended:
+                self._end_sections(error)
+        finally:
+            self.close(events.End(time.time(), *status_of_exit(error)))
 
     # ---- writing
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from provml.recording import inherit
+from provml.recording.inherit import RANK_VARIABLES
 from provml.recording.run import Run
 
 LAUNCH = {
@@ -143,3 +148,22 @@ def test_a_job_of_slurm_without_several_tasks_is_a_run_of_its_own(tmp_path: Path
         with Run("fit", home=tmp_path, strict=True, capture_environment=False) as run:
             ids.add(run.id)
     assert len(ids) == 2
+
+
+def test_ranks_that_one_process_of_this_machine_starts_are_one_run(monkeypatch: pytest.MonkeyPatch):
+    """MPICH gives its ranks nothing in common but their launcher; `provml run` leaves the id of the run to them."""
+    program = "from provml.recording import inherit; print(*inherit._launch(), inherit.is_launched())"
+    command = [sys.executable, "-c", program]
+    shell = ["sh", "-c", f"{shlex.join(command)}; true"]
+    for name in RANK_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+    def launch(rank: int, command: list[str], size: int = 2) -> str:
+        variables = {"PMI_RANK": str(rank), "PMI_SIZE": str(size), "MPI_LOCALNRANKS": "2", "PMI_FD": "9"}
+        environment = {**os.environ, **variables}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert launch(0, command) == launch(1, shell)
+    assert launch(0, command).startswith("mpi ")
+    assert str(os.getpid()) in launch(0, command)
+    assert [launch(rank, command, size=4) for rank in (0, 1)] == ["[] False", "[] True"], "on several machines"

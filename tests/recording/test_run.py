@@ -1417,6 +1417,15 @@ def test_a_copied_run_is_the_same_run():
         assert copy.deepcopy(training).run is run
 
 
+class Unreadable:
+    """A tensor without a value, such as one on the device "meta" of PyTorch."""
+
+    shape = ()
+
+    def item(self) -> float:
+        raise RuntimeError("no value on this device")
+
+
 WRONG_ARGUMENTS = {
     "epochs as text": (
         lambda run: next(run.training().epochs("3")),
@@ -1445,6 +1454,13 @@ WRONG_ARGUMENTS = {
     "a number as text": (
         lambda run: run.training().measured(loss="0.5"),
         "The measure 'loss' must be a number, not the text '0.5'. Convert it: measured(loss=float(…)), here 0.5.",
+    ),
+    "a measure without a value": (
+        lambda run: run.training().measured(loss=Unreadable()),
+        (
+            "The value of the measure 'loss' cannot be read (Unreadable: no value on this device). "
+            "Pass a number, or a tensor that has a value."
+        ),
     ),
     "several measures": (
         lambda run: run.training().measured(loss=[1, 2]),

@@ -433,7 +433,7 @@ class Loops:
         phase, self._phase = self._phase, None
         if phase is not None and self._capture is not None and phase.batches:
             self._capture.last_activity = self._previous_end = phase.ended
-            self._capture.timeline.add_phase(phase)
+            self._capture.add_phase(phase)
 
     def on_save(self, model: Any, path: Any) -> bool:
         """Record a file of a model that the open loop trains; return False for any other model."""

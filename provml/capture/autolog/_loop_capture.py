@@ -14,6 +14,7 @@ from provml.capture.autolog._timeline import CALL, LOADER, Phase, Row, Timeline
 from provml.capture.base import CaptureBase
 from provml.journal.events import Batches
 from provml.journal.values import jsonable
+from provml.recording.context import CONTEXT
 from provml.recording.data import Data
 from provml.recording.frames import LoopPosition
 from provml.recording.safety import never_raise, report_errors
@@ -60,6 +61,8 @@ class LoopCapture(CaptureBase):
         """Where the steps are made."""
         self.conclude_observation: Callable[[], None] = lambda: None
         """Ends the open row and phase of the observer."""
+        self.on_training_end: Callable[[], None] = lambda: None
+        """Tells the observer that the training is over: further steps are those of another one."""
         self._flushed = perf_counter()
         self._files: list[tuple[Any, bool]] = []
         self._start_over()
@@ -167,6 +170,8 @@ class LoopCapture(CaptureBase):
             self.hyperparameters.end()
         else:
             super().end_training(error=error)
+        if stage is not None:
+            self.on_training_end()
 
     def done(self, *, error: BaseException | None = None) -> None:
         """End what is open."""
@@ -291,6 +296,13 @@ class LoopCapture(CaptureBase):
             self.run._emit(Batches(self.epoch._location, index, times, seconds, encoded))
 
     # ---- validations and evaluations
+
+    def add_phase(self, phase: Phase) -> None:
+        """Add a phase that has ended. After the training, it is an evaluation of the model."""
+        if self.stage is not None:
+            self.timeline.add_phase(phase)
+        elif self.run in CONTEXT.active_runs:
+            self._record_evaluation(phase)
 
     def _add_phases(self, phases: list[Phase], is_final: bool) -> None:
         """Record phases after a step: validations of the epoch, or evaluations of the model at the end."""

@@ -1,7 +1,7 @@
 """Keras: adds the capture to every list of callbacks, and records loops of the user and the files that `save` writes.
 
 `keras.callbacks.CallbackList` is the one place that `fit`, `evaluate` and loops of users go through. Loops without it
-call `train_on_batch`, or `apply` of an optimizer.
+call `train_on_batch`, or `apply` of an optimizer. Only `fit` itself sees the exception that ends it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,18 @@ def activate(session: Session, patches: Patches) -> None:
 
         return save
 
+    def make_fit(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return original(self, *args, **kwargs)
+            except BaseException as error:  # Keras calls no hook then
+                session.guard(_end_fit, session, self, error)
+                raise
+
+        return call
+
     patches.wrap(keras.callbacks.CallbackList, "__init__", make_init)
+    patches.wrap(keras.Model, "fit", make_fit)
     for name in SAVES:
         patches.wrap(keras.Model, name, make_save)
     _wrap_loops(keras, loops, patches)
@@ -149,6 +160,14 @@ def _record_file(session: Session, loops: Loops, model: Any, path: Any) -> None:
     """Record a file that a model was saved in."""
     if session.is_busy or path is None or not loops.on_save(model, path):
         session.record_model_file("keras", model, path)
+
+
+def _end_fit(session: Session, model: Any, error: BaseException) -> None:
+    """End the training of a model that an exception left: the script may catch it, and keep no reference to it."""
+    capture = session.capture("keras") if not session.is_busy and session.has_capture("keras") else None
+    if capture is not None and capture.stage is not None and capture._fit_model is model:
+        capture.end_evaluation(error=error)
+        capture.end_training(error=error)
 
 
 def _add_callback(session: Session, loops: Loops, callback_list: Any) -> None:

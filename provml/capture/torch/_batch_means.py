@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from provml.journal.values import COUNTERS
@@ -19,8 +20,8 @@ class BatchMeans:
         """Add the measures of a batch; counters and values that are not numbers are ignored."""
         for name, value in values.items():
             number = _number(value)
-            if isinstance(number, (int, float)) and name not in COUNTERS:
-                self._add(name, number, 1)
+            if isinstance(number, (int, float, Decimal)) and name not in COUNTERS:
+                self._add(name, float(number), 1)
 
     def add_totals(self, totals: Mapping[str, Sequence[float]]) -> None:
         """Add the sum and the count of measures."""
@@ -38,4 +39,5 @@ class BatchMeans:
 
 def _number(value: Any) -> Any:
     """Return the number in a tensor or an array of one element; any other value as it is."""
-    return value.item() if hasattr(value, "item") and math.prod(getattr(value, "shape", ())) == 1 else value
+    has_one = hasattr(value, "item") and math.prod(getattr(value, "shape", ())) == 1
+    return value.item() if has_one and str(getattr(value, "device", "")) != "meta" else value

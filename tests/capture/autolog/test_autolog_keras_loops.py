@@ -170,3 +170,21 @@ def test_a_step_that_raises_begins_nothing(isolated_home: Path):
     with autologging(name="digits", strict=True), pytest.raises(ValueError, match="expected"):
         small().train_on_batch(x[:, :3], y)
     assert not (isolated_home / ".provml").exists()
+
+
+def test_a_fit_that_an_exception_left_says_why_although_the_script_caught_it(isolated_home: Path):
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            if batch == 1:
+                raise KeyboardInterrupt
+
+    x, y = (array[:80] for array in DIGITS["training"])
+    model = small()
+    with autologging(name="digits", strict=True):
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(x, y, epochs=5, batch_size=40, callbacks=[Stop()], verbose=0)
+        model.evaluate(x, y, verbose=0)
+    with provml.open(isolated_home / ".provml") as store:
+        for kind in ("TrainingExecution", "TrainingEpochExecution"):
+            assert ask(store, f"SELECT ?s {{ ?t a provml:{kind} ; provlake:status ?s }}") == [("INTERRUPTED",)]
+        assert used(store)["epochs"] == 5

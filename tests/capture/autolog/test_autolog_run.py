@@ -76,7 +76,10 @@ def test_processes_that_the_script_starts_are_recorded_into_one_run(tmp_path: Pa
     assert done.returncode == 0, done.stderr
     with provml.open(tmp_path / ".provml") as store:
         assert len(store.runs()) == 1
-        assert ask(store, "SELECT (COUNT(?t) AS ?n) { ?t a provml:TrainingExecution }") == [(2,)]
+        statuses = "SELECT ?s { ?t a provml:%s ; provlake:status ?s }"
+        assert ask(store, statuses % "TrainingExecution") == [("FINISHED",)] * 2
+        assert ask(store, statuses % "TrainingEpochExecution") == [("FINISHED",)] * 4
+        assert len(measures_by_epoch(store, "provml:TrainingEpochExecution")["loss"]) == 4, "until the workers end"
 
 
 def test_wrong_calls_are_explained(tmp_path: Path):

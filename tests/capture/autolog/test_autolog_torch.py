@@ -6,6 +6,7 @@ import copy
 import gc
 import inspect
 import pickle
+import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -255,6 +256,34 @@ def test_the_evaluation_of_a_loaded_checkpoint_is_one_of_that_file(isolated_home
             "SELECT ?d { ?e a provml:EvaluationExecution ; provml:evaluated/prov:alternateOf*/provlake:sha256 ?d }",
         )
         assert (digest_of(isolated_home / "best.pt"),) in digests
+
+
+def test_the_same_optimizer_trains_in_another_run_and_in_another_thread(isolated_home: Path):
+    """Steps after the end of a training begin another one, also a single step, and after the thread has ended."""
+    network, home = torch.nn.Linear(4, 1), isolated_home / "home"
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        network(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+
+    def record_two(name: str) -> None:
+        with provml.record(name, home=home, strict=True, capture_environment=False):
+            step()
+            step()
+
+    with autologging(home=home, strict=True, capture_environment=False, frameworks=["torch"], name="single"):
+        thread = threading.Thread(target=record_two, args=("first",))
+        thread.start()
+        thread.join()
+        record_two("second")
+        step()
+    with provml.open(home) as store:
+        steps = "SELECT ?b { ?b provml:wasSectionOf/provml:wasSectionOf ?t . ?t a provml:TrainingExecution }"
+        rows = [str(row[0]) for row in ask(store, steps)]
+        batches = {run.name: sum(run.id in row for row in rows) for run in store.runs()}
+    assert batches == {"first": 2, "second": 2, "single": 1}
 
 
 def test_a_loop_that_rebuilds_the_model_is_one_run_with_several_trainings(isolated_home: Path):

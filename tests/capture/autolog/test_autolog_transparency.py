@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import random
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -137,6 +138,32 @@ def test_every_wrapper_looks_like_its_original_and_is_undone(isolated_home: Path
         for owner, name, _, replacement in items:
             assert vars(owner).get(name) is not replacement, f"{name} of {owner} is still replaced"
     assert not [item for item in sys.modules["transformers.trainer"].DEFAULT_CALLBACKS if "provml" in str(item)]
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "autolog.md"
+COLLECTIVE = ("sklearn.metrics", "torch.nn.functional")
+"""Modules whose wrapped functions the page names together."""
+NAMES = {"scikit-learn": "sklearn", "PyTorch": "torch"}
+
+
+def test_the_page_lists_everything_that_is_wrapped(isolated_home: Path):
+    documented: dict[str, set[str]] = {}
+    for line in PAGE.read_text().partition("## What is wrapped")[2].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and len(cells) == 3:
+            framework = NAMES.get(cells[0], cells[0].lower())
+            names = {name.rpartition(".")[2] for name in re.findall(r"`([^`]+)`", cells[2])}
+            documented[framework] = names - {name.rpartition(".")[2] for name in COLLECTIVE}
+    with autologging(home=isolated_home / "home"):
+        for framework, patches in current().patches.items():  # type: ignore[union-attr]
+            wrapped = {item.name for item in patches if getattr(item.owner, "__name__", "") not in COLLECTIVE}
+            wrapped -= {"fn"}  # of a descriptor that stands for a listed method
+            if framework == "torch":
+                wrapped.add("__call__")  # until the networks are known
+            if framework in ("lightning", "pytorch_lightning"):
+                assert wrapped <= documented["lightning"]
+            else:
+                assert wrapped == documented[framework], framework
 
 
 PACKAGES = {name: framework for name, framework in FRAMEWORKS.items() if framework.first and name != "torch"}

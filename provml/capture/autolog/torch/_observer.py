@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from threading import get_ident
@@ -59,6 +60,7 @@ class Observer:
     def _reset(self) -> None:
         self._is_forked = False
         self._thread = 0
+        self._owner: weakref.ref[threading.Thread] | None = None
         self._capture: Capture | None = None
         self._setup: Setup | None = None
         """The training whose first row is not complete yet."""
@@ -106,7 +108,19 @@ class Observer:
             is_worker = "torch.utils.data._utils.worker" in sys.modules
             if is_worker and self.torch.utils.data.get_worker_info() is not None:
                 self._thread = -1  # a worker of a loader trains nothing
-        return not self._thread or self._thread == get_ident()
+        return not self._thread or self._thread == get_ident() or self._takes_over()
+
+    def _takes_over(self) -> bool:
+        """Return whether this thread is observed from now on: the one that was observed has ended."""
+        thread = self._owner() if self._owner is not None else None
+        if self._thread < 0 or (thread is not None and thread.is_alive()):
+            return False
+        self._thread = 0
+        return True
+
+    def _observe_this_thread(self) -> None:
+        """Observe only this thread from now on, as long as it lives: another one may get its number later."""
+        self._thread, self._owner = get_ident(), weakref.ref(threading.current_thread())
 
     def after_fork(self) -> None:
         """Start from nothing in a forked child, which knows later whether it is a worker of a loader."""
@@ -322,7 +336,8 @@ class Observer:
         if any(issubclass(type(item), optimizer_types) for item in gc.get_objects()):
             return False  # it was made before autolog began, and adds up gradients
         called = [module for reference in self._called.values() if (module := reference()) is not None]
-        self._thread, self._is_by_hand, self._setup = get_ident(), True, Setup()
+        self._observe_this_thread()
+        self._is_by_hand, self._setup = True, Setup()
         self._position, self._noted_pass = LoopPosition(*LIBRARIES), None
         if called:
             self._setup.networks.append(max(called, key=lambda module: sum(1 for _ in module.parameters())))
@@ -482,8 +497,12 @@ class Observer:
     def _make_capture(self) -> Any:
         capture = self.session.capture("torch loop", "provml.capture.autolog.torch._capture")
         if capture is not None:
-            capture.conclude_observation = self.conclude
+            capture.conclude_observation, capture.on_training_end = self.conclude, self._forget_training
         return capture
+
+    def _forget_training(self) -> None:
+        """Let the next step of any optimizer begin a training."""
+        self._numbers, self._is_by_hand = {}, False
 
     # ---- trainings
 
@@ -496,7 +515,7 @@ class Observer:
         run = self.session.run()
         if run is None:
             return False
-        self._thread = get_ident()
+        self._observe_this_thread()
         self._serials.setdefault(optimizer, 0)  # made before autolog began
         called = [module for reference in self._called.values() if (module := reference()) is not None]
         network = find_network(optimizer, called, self.torch.nn.Module)
@@ -529,6 +548,7 @@ class Observer:
         self._add(self._setup, optimizer, network)
         if network is not None and network in self._loaded_modules:
             self._setup.resumed_from = self._loaded_modules.pop(network)
+        self._make_capture()  # the end of the run asks it for the training, which may have one step only
 
     def _add(self, setup: Setup, optimizer: Any, network: Any) -> None:
         setup.add_optimizer(optimizer)
@@ -608,7 +628,7 @@ class Observer:
         self._end_row()
         if self._capture is not None:
             self._capture.last_activity = max(self._capture.last_activity, phase.ended)
-            self._capture.timeline.add_phase(phase)
+            self._capture.add_phase(phase)
         self._previous_end = ended
 
     def conclude(self) -> None:
