@@ -114,6 +114,10 @@ class HomeNotFound(ProvmlError, LookupError):
         )
 
 
+SAYS_WHEN = (408, 429, 503, 504, 507)
+"""Statuses of a service that is busy or full: it says itself when to try again."""
+
+
 class ServiceError(ProvmlError, ConnectionError):
     """A service at `url` that refused a request: `status` is its HTTP status, `reason` says why."""
 
@@ -124,9 +128,9 @@ class ServiceError(ProvmlError, ConnectionError):
         self.url = url
         self.reason = reason
         self.status = status
-        if not advice:
+        if not advice and status not in SAYS_WHEN:
             advice = "Pass its token: PROVML_TOKEN or token=…." if status in (401, 403) else "Check the request."
-        super().__init__(f"{url}: {reason.rstrip('.')}. {advice}")
+        super().__init__(f"{url}: {reason.rstrip('.')}. {advice}".rstrip())
 
 
 class ServiceUnreachable(ServiceError):

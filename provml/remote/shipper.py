@@ -196,8 +196,8 @@ class Shipper:
             failure = error
         self._failures += 1
         if self._failures == 1:
-            text = "provml: shipping to %s failed (%s). It is tried again; `provml status` shows what is missing there."
-            logging.getLogger("provml").warning(text, self.destination.address.url, failure)
+            text = "provml: shipping failed: %s It is tried again; `provml status` shows what is missing there."
+            logging.getLogger("provml").warning(text, str(failure).rstrip(".") + ".")
         delay = min(FIRST_RETRY_SECONDS * (1 << min(self._failures - 1, 10)), MAX_RETRY_SECONDS)
         return delay * random.uniform(0.5, 1.0)  # many trainings must not come back at the same moment
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,6 +53,16 @@ HINTS = {
 """What the framework's own errors say to a client."""
 
 
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL_DISK_SECONDS = 30
+"""Time after which a client may try again."""
+
+
+def is_full_disk(error: Exception) -> bool:
+    """Return whether an error is that of a full disk; the engine reports it as a text."""
+    return isinstance(error, OSError) and (error.errno in FULL_DISK or os.strerror(errno.ENOSPC) in str(error))
+
+
 class Problem(Exception):
     """An error of a request: status, code (such as `RunNotFound`), and a sentence that says what to do."""
 
@@ -87,6 +99,10 @@ class Problem(Exception):
                 if isinstance(getattr(error, name, None), int):
                     extra[name] = getattr(error, name)
             return cls(error.http_status, type(error).__name__, str(error), extra=extra)
+        if is_full_disk(error):
+            logger.error("the disk is full: %s", error)
+            detail = "The disk of the service is full. Nothing of the request was stored; send it again later."
+            return cls(507, "DiskFull", detail, headers={"Retry-After": str(FULL_DISK_SECONDS)})
         logger.error("request failed", exc_info=error)
         return cls(500, "InternalError", "The service failed. Its log has the details.")
 

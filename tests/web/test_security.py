@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import errno
 import gzip
 import http.client
 import json
@@ -29,6 +30,7 @@ from provml import web as web_package
 from provml.store import query_worker
 from provml.web import access_log
 from provml.web.app import create_app
+from provml.web.problems import Problem
 from provml.web.routing import ServiceRoute, read_body
 from provml.web.service import Service
 from provml.web.settings import ServiceLimits, ServiceSettings, Tokens
@@ -288,6 +290,15 @@ def test_a_body_in_chunks_is_limited(server: Server):
         except ConnectionError:
             return  # the service has hung up in the middle, which is as good
         assert status == 413
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space"), OSError("IO error: No space left on device: While appending to file")]
+)
+def test_a_full_disk_is_no_error_of_the_service(error: OSError):
+    problem = Problem.of(error)
+    assert (problem.status, problem.code, problem.headers) == (507, "DiskFull", {"Retry-After": "30"})
+    assert Problem.of(OSError(errno.EIO, "Input/output error")).status == 500
 
 
 def test_nested_json_is_refused(client: TestClient):

@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute
 
 from provml.journal import wire
 from provml.journal.artifacts import DIGEST, ArtifactFiles
-from provml.web.ingest.journals import check_space, read_number, storage_problem
+from provml.web.ingest.journals import check_space, read_number
 from provml.web.problems import Problem
 from provml.web.routing import require, route, service_of, stream_body
 from provml.web.service import Service
@@ -58,14 +58,11 @@ async def receive_content(request: Request) -> Response:
     is_whole = request.method == "PUT"
     offset = 0 if is_whole else read_number(request, wire.OFFSET)
     is_last = is_whole or request.headers.get(wire.COMPLETE) == "?1"
-    try:
-        await run_in_threadpool(_prepare, part, service, offset, is_whole)
-        size = await _append(request, service, part, offset)
-        if is_last and not await run_in_threadpool(files.adopt, part, sha256):
-            part.unlink(missing_ok=True)
-            raise Problem(422, "WrongDigest", f"The {size:,} bytes have another SHA-256. Send them again from 0.")
-    except OSError as error:
-        raise storage_problem(error) from error
+    await run_in_threadpool(_prepare, part, service, offset, is_whole)
+    size = await _append(request, service, part, offset)
+    if is_last and not await run_in_threadpool(files.adopt, part, sha256):
+        part.unlink(missing_ok=True)
+        raise Problem(422, "WrongDigest", f"The {size:,} bytes have another SHA-256. Send them again from 0.")
     return Response(status_code=201 if is_last else 204, headers={wire.OFFSET: str(size)})
 
 

@@ -36,8 +36,6 @@ from provml.web.routing import read_body, require, route, service_of
 from provml.web.service import Service
 from provml.web.settings import ServiceLimits
 
-FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-RETRY_SECONDS = 30
 _decode_annotation = msgspec.json.Decoder(AnnotationHeader | AnnotationEvent).decode
 
 
@@ -135,22 +133,12 @@ def append_at(file: ReceivedFile, offset: int, body: bytes, *, owner: str, idle:
         raise Problem(409, "WrongOffset", detail, headers={wire.OFFSET: str(error.length)}) from None
     except NotOwned as error:
         raise Problem(403, "NotTheWriter", f"Nobody else can append to this journal: {error}.") from None
-    except OSError as error:
-        raise storage_problem(error) from error
-
-
-def storage_problem(error: OSError) -> Exception:
-    """Return the problem of a full disk; any other error as it is."""
-    if error.errno not in FULL_DISK:
-        return error
-    detail = "The disk of the service is full. Nothing of the request was stored; send it again later."
-    return Problem(507, "DiskFull", detail, headers={"Retry-After": str(RETRY_SECONDS)})
 
 
 def check_space(home: Path, limits: ServiceLimits, count: int) -> None:
     """Refuse a request that would fill the disk."""
     if shutil.disk_usage(home).free - count < limits.disk_floor_bytes:
-        raise storage_problem(OSError(errno.ENOSPC, ""))
+        raise OSError(errno.ENOSPC, "less space is free than has to be")
 
 
 def _name(request: Request, parameter: str) -> str:
