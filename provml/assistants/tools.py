@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from provml.answers import Answer, as_json
-from provml.catalog import Parameter, Query
+from provml.catalog import Catalog, Parameter, Query
 from provml.errors import FilterError, InvalidParameter, ProvmlError
 from provml.journal.statuses import STATUSES
 
@@ -86,7 +86,16 @@ class Toolbox:
         self.store = store
         self.settings = settings or ToolSettings()
         self._query = query or self._query_store
-        self.tools = {tool.name: tool for tool in self._tools()}
+        self._made: tuple[Catalog, dict[str, Tool]] | None = None
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """The tools by name. They are made again when the questions of the user were read again."""
+        catalog = self.store.catalog
+        made = self._made
+        if made is None or made[0] is not catalog:
+            made = self._made = catalog, {tool.name: tool for tool in self._tools()}
+        return made[1]
 
     def call(self, name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
         """Call a tool and return its answer, which is valid JSON; raise ProvmlError for what cannot be answered."""

@@ -16,6 +16,7 @@ from provml.errors import QueryError
 from provml.rdf.namespaces import PREFIXES
 from provml.store import query_guard
 from provml.web import negotiation
+from provml.web.api.questions import catalog_of
 from provml.web.problems import Problem
 from provml.web.routing import JSON, route
 from provml.web.service import Service
@@ -47,6 +48,7 @@ class McpEndpoint:
         async with self._starting:
             if self._manager is None:
                 self._manager = await self._start()
+        catalog_of(self.service)  # the user may have changed a question
         return _Delegated(self._manager)
 
     async def _start(self) -> Any:

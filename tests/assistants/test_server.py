@@ -176,6 +176,10 @@ def test_a_service_has_the_same_tools_behind_its_token(home: Path):
         names = {tool["name"] for tool in post(client, "tools/list").json()["result"]["tools"]}
         assert {"list_runs", "sparql", "ask_time_and_loss_by_epoch"} <= names
         assert not {"tag_run", "note_run"} & names
+        (home / "queries").mkdir(exist_ok=True)
+        (home / "queries" / "new.rq").write_text("#+ name: new\n#+ summary: One\nSELECT (1 AS ?n) {}")
+        result = post(client, "tools/call", name="ask_new", arguments={}).json()["result"]
+        assert result["structuredContent"]["rows"] == [[1]]
         result = post(client, "tools/call", name="sparql", arguments={"query": STATUS}).json()["result"]
         assert result["structuredContent"]["rows"] == [["FINISHED"], ["FINISHED"]]
         slow = {"query": "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"}
