@@ -17,7 +17,6 @@ from provml.journal import wire
 from provml.journal.annotations import FOLDER, file_sizes
 from provml.journal.run_files import journals_of_run
 from provml.journal.status import idle_seconds
-from provml.store.annotations import add_annotations
 from provml.web.problems import Problem
 from provml.web.routing import JSON, json_response, read_json, require, route, service_of
 from provml.web.service import Service
@@ -73,10 +72,9 @@ async def annotate(request: Request) -> Response:
             raise InvalidAnnotation(new.kind, "", "is empty", f"Pass the text of the {new.kind}.")
 
         def add() -> None:
-            add_annotations(store.home, info.id, new.kind, new.texts, by=new.by, removed=new.removed)
+            store._annotate(info, new.kind, new.texts, by=new.by, removed=new.removed)
 
         await run_in_threadpool(add)
-        service_of(request).wake()
         service_of(request).announce_change()
     return json_response(await run_in_threadpool(store.annotations, info.id), headers=NO_CACHE)
 

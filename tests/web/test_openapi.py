@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -52,6 +54,21 @@ def test_every_question_and_every_part_of_a_run_is_in_the_document(reader: TestC
         assert {parameter["name"] for parameter in question["parameters"]} <= names
     for part in ("epochs", "measures", "adaptations", "layers", "lineage", "artifacts", "validation", "events"):
         assert f"/api/v1/runs/{{run}}/{part}" in document["paths"]
+
+
+def test_the_document_says_what_is_refused(reader: TestClient):
+    paths = reader.get("/api/v1/openapi.json").json()["paths"]
+
+    def parameters(path: str) -> dict[str, Any]:
+        return {item["name"]: item for item in paths[path]["get"]["parameters"]}
+
+    assert parameters("/api/v1/lineage")["subject"]["required"]
+    assert parameters("/api/v1/compare")["run"]["schema"]["minItems"] == 2
+    assert "PRUNED" in parameters("/api/v1/runs")["status"]["schema"]["items"]["enum"]
+    pattern = parameters("/api/v1/runs/{run}/events")["after"]["schema"]["pattern"]
+    for cursor in ("0", "main:17,other:3"):
+        assert re.fullmatch(pattern, cursor)
+    assert reader.get("/api/v1/runs/monday/events?format=xml").status_code == 400
 
 
 def test_the_page_shows_the_document_without_scripts(reader: TestClient):

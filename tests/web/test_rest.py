@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import time
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -162,10 +163,18 @@ def test_the_status_names_the_access_of_the_token(reader: TestClient):
 def test_a_run_is_tagged_over_http(client: TestClient, home: Path):
     url = f"{API}/runs/monday/annotations"
     assert client.post(url, json={"kind": "tag", "text": "good", "by": "ana"}).json()["tags"] == ["good"]
-    assert client.post(url, json={"kind": "note", "text": "keep it"}).json()["notes"][0]["text"] == "keep it"
+    (note,) = client.post(url, json={"kind": "note", "text": "keep it", "by": "ana"}).json()["notes"]
+    assert (note["text"], note["by"]) == ("keep it", "ana")
+    assert abs(datetime.fromisoformat(note["time"]).timestamp() - time.time()) < 60
     assert client.post(url, json={"kind": "tag", "text": "good", "removed": True}).json()["tags"] == []
     assert client.post(url, json={"kind": "name", "text": "best"}).json()["name"] == "best"
-    for body in ({"kind": "colour", "text": "x"}, {"kind": "tag"}, {"kind": "tag", "text": ""}, ["tag"]):
+    for body in (
+        {"kind": "colour", "text": "x"},
+        {"kind": "name", "text": "x", "removed": True},
+        {"kind": "tag"},
+        {"kind": "tag", "text": ""},
+        ["tag"],
+    ):
         assert client.post(url, json=body).status_code == 422
     assert client.post(url, content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
 

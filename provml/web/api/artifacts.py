@@ -35,7 +35,12 @@ LINEAGES = {
 CONTENT = {"formats": {"": "application/octet-stream"}}
 LINEAGE: dict[str, Any] = {"returns": LineageGraph, "formats": LINEAGES}
 FORWARD = {"type": "boolean", "description": "what came of it, in place of what it came from"}
-SUBJECT = {"type": "string", "description": "a run, a model, a dataset, a digest or an IRI"}
+SUBJECT = {
+    "type": "string",
+    "minLength": 1,
+    "required": True,
+    "description": "a run, a model, a dataset, a digest or an IRI",
+}
 FOREVER = "private, max-age=31536000, immutable"
 SANDBOX = "sandbox; default-src 'none'"
 

@@ -27,7 +27,7 @@ from provml.web.api.runs import find_run_id
 from provml.web.api.tables import check_parameters, integer, last
 from provml.web.api.types import Events
 from provml.web.problems import Problem
-from provml.web.routing import json_response, route, service_of
+from provml.web.routing import JSON, json_response, route, service_of
 from provml.web.service import Service
 
 PREFIX = "/api/v1"
@@ -36,15 +36,20 @@ MAX_EVENTS = 1000
 MAX_BYTES = 1 << 20
 POLL_SECONDS = 0.5
 COMMENT_SECONDS = 15.0
+CURSOR = r"[0-9]{1,18}|[^:,\s]{1,200}:[0-9]{1,18}(,[^:,\s]{1,200}:[0-9]{1,18}){0,999}"
+FORMATS = {"json": JSON, "sse": SSE}
 EVENTS = {
     "query": {
-        "after": {"type": "string", "description": "the cursor `next` of the last answer; 0 for the beginning"},
+        "after": {
+            "type": "string",
+            "pattern": f"^({CURSOR})$",
+            "description": "the cursor `next` of the last answer; 0 for the beginning",
+        },
         "limit": {"type": "integer", "minimum": 1, "maximum": MAX_EVENTS},
     },
     "returns": Events,
-    "formats": {"json": "application/json", "sse": SSE},
+    "formats": FORMATS,
 }
-_CURSOR = re.compile(r"\d{1,18}|[^:,\s]{1,200}:\d{1,18}(?:,[^:,\s]{1,200}:\d{1,18}){0,999}")
 
 
 def routes(service: Service) -> list[BaseRoute]:
@@ -66,9 +71,10 @@ async def events(request: Request) -> Response:
     service = service_of(request)
     run_id = await run_in_threadpool(find_run_id, service.store, request.path_params["run"])
     folder = service.home / "runs" / run_id
-    is_stream = request.query_params.get("format") == "sse" or _prefers_stream(request.headers.get("accept", ""))
+    accept, fmt = request.headers.get("accept", ""), request.query_params.get("format", "")
+    is_stream = negotiation.negotiate(accept, fmt, FORMATS) == SSE
     after = last(request, "after") or (request.headers.get("last-event-id") if is_stream else None) or "0"
-    if not _CURSOR.fullmatch(after):
+    if not re.fullmatch(CURSOR, after):
         raise Problem(400, "InvalidParameter", f"after takes a cursor of an earlier answer, not {after[:100]!r}.")
     if is_stream:
         return _stream(service, folder, after)
@@ -80,10 +86,6 @@ async def events(request: Request) -> Response:
         return version.not_modified()
     body = Events(events=chunk.events, next=chunk.cursor, more=chunk.has_more, status=status)
     return json_response(body, headers=version.headers())
-
-
-def _prefers_stream(accept: str) -> bool:
-    return negotiation.choose(("application/json", SSE), negotiation.parse_accept(accept)) == SSE
 
 
 def read_chunk(folder: Path, cursor: str, limit: int = MAX_EVENTS) -> Chunk:

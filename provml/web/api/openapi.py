@@ -120,7 +120,7 @@ def _operation(item: ServiceRoute, method: str, references: Mapping[Any, Any]) -
         "summary": summary,
         "parameters": [
             *({"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names),
-            *({"name": name, "in": "query", "schema": schema} for name, schema in query.items()),
+            *(_query_parameter(name, schema) for name, schema in query.items()),
         ],
         "responses": _responses(description, formats, references),
         "x-access": item.access,
@@ -129,6 +129,12 @@ def _operation(item: ServiceRoute, method: str, references: Mapping[Any, Any]) -
         schema = references[description["body"]]
         result["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
     return result
+
+
+def _query_parameter(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a parameter; its schema may say that it is required."""
+    plain_schema = {key: value for key, value in schema.items() if key != "required"}
+    return {"name": name, "in": "query", "required": bool(schema.get("required")), "schema": plain_schema}
 
 
 def _responses(description: Mapping[str, Any], formats: Mapping[str, str], references: Mapping[Any, Any]) -> Any:

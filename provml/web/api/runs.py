@@ -14,8 +14,9 @@ from provml import __version__
 from provml.answers import Answer
 from provml.errors import InvalidAnnotation
 from provml.journal.run_files import RUN_ID, has_run
+from provml.journal.statuses import STATUSES
 from provml.mapping.iris import run_iri
-from provml.store import RunInfo, Store
+from provml.store import Store
 from provml.store.run_tables import RunTables
 from provml.web.api.tables import PAGE_QUERY, TABLE, check_parameters, integer, invalid, respond, respond_table, to_json
 from provml.web.api.types import Annotation, Run, Status, run_of
@@ -33,11 +34,12 @@ JSON_ONLY = {"json": JSON}
 RUN_FORMATS = {"json": JSON, "jsonld": "application/ld+json"}
 
 STRING, STRINGS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+COMPARED = {**STRINGS, "minItems": 2, "required": True}
 RUN_QUERY = {
     "where": {"type": "string", "description": "a condition, such as `learning_rate > 0.01 and status = FINISHED`"},
     "sort": STRING,
     "order": {"type": "string", "enum": ["asc", "desc"]},
-    "status": STRINGS,
+    "status": {"type": "array", "items": {"type": "string", "enum": list(STATUSES)}},
     "name": {"type": "string", "description": "a pattern, such as `flowers*`"},
 }
 SECTION = {"type": "integer", "minimum": 0}
@@ -81,7 +83,7 @@ def routes(service: Service) -> list[BaseRoute]:
     return [
         route(f"{PREFIX}/status", status, operation={"returns": Status}),
         route(f"{PREFIX}/runs", runs, operation={**TABLE, "query": {**RUN_QUERY, **PAGE_QUERY}}),
-        route(f"{PREFIX}/compare", compare, operation={**TABLE, "query": {"run": STRINGS, **PAGE_QUERY}}),
+        route(f"{PREFIX}/compare", compare, operation={**TABLE, "query": {"run": COMPARED, **PAGE_QUERY}}),
         route(RUN, run, operation={"returns": Run, "formats": RUN_FORMATS}),
         route(f"{RUN}/measures", measures, operation={**TABLE, "query": {**MEASURE_QUERY, **PAGE_QUERY}}),
         route(f"{RUN}/layers", layers, operation=TABLE),
@@ -253,19 +255,11 @@ async def annotate(request: Request) -> Response:
     """Add a tag, a note or a name to a run."""
     body = await read_json(request, Annotation)
     store = service_of(request).store
-    actions: dict[tuple[str, bool], Callable[..., RunInfo]] = {
-        ("tag", False): store.tag,
-        ("tag", True): store.untag,
-        ("note", False): store.note,
-        ("note", True): store.remove_note,
-        ("name", False): store.rename,
-    }
-    action = actions.get((body.kind, body.removed))
-    if action is None:
-        raise Problem(422, "InvalidAnnotation", "kind is tag, note or name; a name cannot be removed.")
+    if body.kind == "name" and body.removed:
+        raise Problem(422, "InvalidAnnotation", "A name cannot be removed. Give the run another one.")
 
     def change() -> object:
-        info = action(request.path_params["run"], body.text, by=body.by)
+        info = store._annotate(request.path_params["run"], body.kind, [body.text], by=body.by, removed=body.removed)
         return run_of(info, [child.id for child in store.children(info.id)], service_url(request))
 
     try:

@@ -31,10 +31,11 @@ TABLES = {
 """Formats of tables by short name. The first is the default."""
 MAX_LIMIT = 10_000
 DEFAULT_LIMIT = 1000
+MAX_OFFSET = 2**53
 
 PAGE_QUERY = {
     "limit": {"type": "integer", "minimum": 0, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-    "offset": {"type": "integer", "minimum": 0, "default": 0},
+    "offset": {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET, "default": 0},
     "safe": {"type": "boolean", "description": "quote cells that a spreadsheet would take for a formula"},
 }
 TABLE: dict[str, Any] = {"query": PAGE_QUERY, "returns": Table, "formats": TABLES}
@@ -127,7 +128,7 @@ def encode(answer: Answer, media: str, *, is_safe: bool = False) -> bytes:
 
 def paging(request: Request) -> tuple[int, int]:
     """Return the limit and the offset of a request."""
-    return integer(request, "limit", DEFAULT_LIMIT, 0, MAX_LIMIT), integer(request, "offset", 0, 0, 2**53)
+    return integer(request, "limit", DEFAULT_LIMIT, 0, MAX_LIMIT), integer(request, "offset", 0, 0, MAX_OFFSET)
 
 
 def integer(request: Request, name: str, default: int, least: int, most: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -54,7 +54,7 @@ class Note(msgspec.Struct, kw_only=True):
 
     text: str
     by: str = ""
-    time: str | None = None
+    time: datetime
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -84,7 +84,7 @@ class Run(msgspec.Struct, kw_only=True):
 class Annotation(msgspec.Struct, kw_only=True):
     """A tag, a note or a name for a run; `removed` takes a tag or a note back."""
 
-    kind: str
+    kind: Literal["tag", "note", "name"]
     text: str
     by: str = ""
     removed: bool = False
@@ -208,13 +208,8 @@ def run_of(info: RunInfo, children: list[str], base: str) -> Run:
         events=info.events,
         capture_errors=info.capture_errors.count,
         tags=list(info.tags),
-        notes=[_note(note) for note in info.notes],
+        notes=[Note(text=note.text, by=note.by, time=note.added) for note in info.notes],
         parent=info.parent,
         children=children,
         links={"self": url, **{part: f"{url}/{part}" for part in (*parts, *more)}},
     )
-
-
-def _note(note: Any) -> Note:
-    time = getattr(note, "time", None)
-    return Note(text=note.text, by=str(getattr(note, "by", "") or ""), time=None if time is None else str(time))
