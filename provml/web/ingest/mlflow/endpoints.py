@@ -62,8 +62,23 @@ def routes(service: Service) -> list[BaseRoute]:
     return [
         item
         for prefix in PREFIXES
-        for item in [*_api_routes(tracking, prefix), *_proxy_routes(tracking, prefix, service)]
+        for item in [*_api_routes(tracking, prefix), *_proxy_routes(tracking, prefix, service), _other_route(prefix)]
     ]
+
+
+def _other_route(prefix: str) -> BaseRoute:
+    """Return the route of what is not supported, with the code by which a client tries another address."""
+
+    async def refuse(request: Request) -> Response:
+        """Refuse a call of MLflow's interface that the service does not have."""
+        detail = (
+            f"provml has no {request.path_params['path'][:100]!r}: it keeps experiments, runs, models and artifacts."
+        )
+        raise Problem(404, "ENDPOINT_NOT_FOUND", detail)
+
+    methods = ["GET", "POST", "PATCH", "PUT", "DELETE"]
+    path = f"{prefix}/api/{{version}}/mlflow/{{path:path}}"
+    return route(path, refuse, methods=methods, content_types=[JSON], error_format=error_response)
 
 
 def _endpoint(action: str, answer: Answer) -> Endpoint:
