@@ -86,16 +86,16 @@ class Toolbox:
         self.store = store
         self.settings = settings or ToolSettings()
         self._query = query or self._query_store
-        self._made: tuple[Catalog, dict[str, Tool]] | None = None
+        self._cached: tuple[Catalog, dict[str, Tool]] | None = None
 
     @property
     def tools(self) -> dict[str, Tool]:
         """The tools by name. They are made again when the questions of the user were read again."""
         catalog = self.store.catalog
-        made = self._made
-        if made is None or made[0] is not catalog:
-            made = self._made = catalog, {tool.name: tool for tool in self._tools()}
-        return made[1]
+        cached = self._cached
+        if cached is None or cached[0] is not catalog:
+            cached = self._cached = catalog, {tool.name: tool for tool in self._tools()}
+        return cached[1]
 
     def call(self, name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
         """Call a tool and return its answer, which is valid JSON; raise ProvmlError for what cannot be answered."""

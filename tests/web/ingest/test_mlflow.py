@@ -259,6 +259,14 @@ def test_everything_is_there_after_a_restart(service: Service, client: TestClien
     assert [item["info"]["run_name"] for item in answer["runs"]] == ["before"]
 
 
+@pytest.mark.parametrize("path", ["2.0/mlflow/registered-models/create", "3.0/mlflow/traces", "2.0/mlflow/runs/nope"])
+def test_what_is_not_supported_has_the_code_that_clients_know(client: TestClient, path: str) -> None:
+    for prefix in ("", "/mlflow"):
+        answer = client.post(f"{prefix}/api/{path}", json={})
+        assert (answer.status_code, answer.json()["error_code"]) == (404, "ENDPOINT_NOT_FOUND")
+        assert path.partition("mlflow/")[2] in answer.json()["message"]
+
+
 def test_pages(client: TestClient) -> None:
     raw = RawClient(client)
     for number in range(5):

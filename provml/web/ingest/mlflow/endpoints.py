@@ -71,12 +71,11 @@ def _other_route(prefix: str) -> BaseRoute:
 
     async def refuse(request: Request) -> Response:
         """Refuse a call of MLflow's interface that the service does not have."""
-        detail = (
-            f"provml has no {request.path_params['path'][:100]!r}: it keeps experiments, runs, models and artifacts."
-        )
+        name = request.path_params["path"][:100]
+        detail = f"There is no {name!r} here: provml has experiments, runs, logged models and artifacts."
         raise Problem(404, "ENDPOINT_NOT_FOUND", detail)
 
-    methods = ["GET", "POST", "PATCH", "PUT", "DELETE"]
+    methods = ["GET", "POST", "PATCH"]
     path = f"{prefix}/api/{{version}}/mlflow/{{path:path}}"
     return route(path, refuse, methods=methods, content_types=[JSON], error_format=error_response)
 
