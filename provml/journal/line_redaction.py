@@ -41,7 +41,7 @@ def redact_line(line: bytes, event: events.AnyEvent | AnnotationHeader | Annotat
         pairs = json.loads(line, object_pairs_hook=_unique_pairs, parse_int=str, parse_float=str)
         clean = _redacted(msgspec.json.decode(line), event)
         changes = [*zip(_TOKEN.finditer(line), _texts(pairs), _texts(_ordered(clean, pairs)), strict=True)]
-    except (RecursionError, msgspec.MsgspecError) as error:  # in a field that no reader knows
+    except (RecursionError, UnicodeError, msgspec.MsgspecError) as error:  # in a field that no reader knows
         raise UnsuitableLine(f"it cannot be searched for secrets ({error})") from None
     parts, position = [], 0
     for token, old, new in changes:

@@ -6,6 +6,7 @@ of the whole machine, not of this process alone. Nothing here calls the network.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -110,21 +111,33 @@ def rapl_domains(folder: Path = POWERCAP) -> Iterator[tuple[str, RaplDomain]]:
             continue
 
 
-def nvml_counters() -> list[Callable[[], float]]:
-    """Return a function for each NVIDIA GPU that returns its energy in joules since the driver was loaded."""
+class Gpu:
+    """The counter of an NVIDIA GPU in millijoules, which begins when its driver is loaded."""
+
+    def __init__(self, pynvml: Any, index: int) -> None:
+        self._handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        self._read = pynvml.nvmlDeviceGetTotalEnergyConsumption
+        self._first = self._read(self._handle)
+
+    def joules(self) -> float:
+        """Return the energy since the counter was opened."""
+        return float(self._read(self._handle) - self._first) / 1000.0
+
+
+def open_gpus() -> tuple[list[Gpu], int]:
+    """Return the NVIDIA GPUs whose counters can be read, and the number of all."""
     try:
         import pynvml  # type: ignore[import-untyped, unused-ignore]
 
         pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        counters = [_nvml_counter(pynvml, handle) for handle in handles]
-        return [counter for counter in counters if counter() >= 0.0]
-    except Exception:  # not installed, no driver, or a GPU without a counter
-        return []
-
-
-def _nvml_counter(pynvml: Any, handle: Any) -> Callable[[], float]:
-    return lambda: float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1000.0
+        count = pynvml.nvmlDeviceGetCount()
+    except Exception:  # not installed, or no driver
+        return [], 0
+    gpus = []
+    for index in range(count):
+        with contextlib.suppress(pynvml.NVMLError):  # GPUs before Volta have no counter
+            gpus.append(Gpu(pynvml, index))
+    return gpus, count
 
 
 class Counters:
@@ -133,20 +146,22 @@ class Counters:
     def __init__(self, country: str = "", *, folder: Path = POWERCAP) -> None:
         self._country = country
         self._domains = list(rapl_domains(folder))
-        self._gpus = [(counter, counter()) for counter in nvml_counters()]
+        self._gpus, gpu_count = open_gpus()
         self.has_processor = any(component == "cpu" for component, _ in self._domains)
         self.sources = len(self._domains) + len(self._gpus)
+        is_part = len(self._gpus) < gpu_count
+        self._gpu_method = f"NVML of {len(self._gpus)} of {gpu_count} GPUs" if is_part else "NVML"
         parts = ["RAPL"] if self._domains else []
-        self._method = ", ".join([*parts, *(["NVML"] if self._gpus else [])])
+        self._method = ", ".join([*parts, *([self._gpu_method] if self._gpus else [])])
 
     def read(self) -> dict[str, Amount]:
         joules: dict[str, float] = {}
         for component, domain in self._domains:
             joules[component] = joules.get(component, 0.0) + domain.joules()
         if self._gpus:
-            joules["gpu"] = sum(counter() - first for counter, first in self._gpus)
+            joules["gpu"] = sum(gpu.joules() for gpu in self._gpus)
         amounts = {
-            component: Amount(value / JOULES_PER_KWH, "NVML" if component == "gpu" else "RAPL", True)
+            component: Amount(value / JOULES_PER_KWH, self._gpu_method if component == "gpu" else "RAPL", True)
             for component, value in joules.items()
         }
         return {TOTAL: Amount(sum(joules.values()) / JOULES_PER_KWH, self._method, True), **amounts}

@@ -77,6 +77,19 @@ def test_a_run_records_what_it_and_its_stages_took(powercap: Path, tmp_path: Pat
         assert store.validate("first").conforms
 
 
+def test_nvidia_gpus_are_read_through_pynvml(tmp_path: Path):
+    """The library is a stand-in: nothing here says that the counters of a real GPU are read."""
+    library = tmp_path / "libnvidia-ml.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(Path(__file__).with_name("nvml.c"))], check=True)
+    code = "from provml.recording.energy import Counters; print(Counters().read())"
+    variables = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    amounts = eval(done.stdout, {"Amount": Amount})
+    assert amounts["gpu"] == Amount(1.5 / 3.6e6, "NVML of 1 of 2 GPUs", True)
+    assert amounts[""].value >= amounts["gpu"].value
+    assert amounts[""].method.endswith("NVML of 1 of 2 GPUs")
+
+
 def test_the_energy_of_a_resumed_run_is_added_up(powercap: Path, tmp_path: Path):
     counter, home = make_domain(powercap, 0, "package-0", 0), tmp_path / "home"
     for amount in (100_000, 200_000):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from provml import paths
+from provml import paths, workflow
 from provml.cli import main
+from provml.errors import ProvmlError
 from reliability import homes
 from reliability.sandbox import attempt
 
@@ -30,16 +32,44 @@ FILES = {
 }
 """Seeds of `provml load`, by the suffix of the file."""
 WORKFLOW = """name: flowers
-activities:
-  - name: train
-    kind: training
-    attributes: {learning_rate: number}
+version: 1.10
+stores:
+  scratch: {type: FileSystem, address: /data, description: a disk}
+environments:
+  node: {hostname: node07, cores: 28, memory: 256 GiB, accelerators: [K80, A100]}
+software: {python: 3.12}
+attributes:
+  train.h5: {kind: dataset, stored in: [scratch]}
+  learning_rate: {kind: hyperparameter, type: double}
+  loss: {kind: measure, type: double, direction: minimize}
+  alexnet: {kind: model, about: http://example.org/alexnet}
+transformations:
+  training: {kind: training, inputs: [train.h5, learning_rate], outputs: [loss, alexnet], description: One.}
 """
-SQL = """CREATE TABLE dataflow (id INTEGER PRIMARY KEY, tag VARCHAR(50));
-INSERT INTO dataflow VALUES (1, 'alexnet');
-CREATE TABLE ds_itraining (id INTEGER, optimizer VARCHAR(20), learning_rate DOUBLE);
-INSERT INTO ds_itraining VALUES (1, 'adam', 0.1), (2, NULL, 1e-3);
-"""
+TABLES = {
+    "itrainingmodel": ("opt VARCHAR, learning_rate DOUBLE", ["adam", 0.1]),
+    "ilayers": ("name VARCHAR, attribute_type VARCHAR, value VARCHAR", ["dense", "units", "\\303\\244"]),
+    "otrainingmodel": ("epoch INTEGER, loss DOUBLE, accuracy DOUBLE", [0, 0.5, 1e-3]),
+    "oadaptation": ("new_lrate DOUBLE, epoch_id INTEGER", [0.01, 0]),
+    "otestingmodel": ("loss DOUBLE, accuracy DOUBLE", [0.4, 0.9]),
+}
+"""Tables of DNNProv: columns and a row."""
+
+
+def _dump() -> str:
+    """Return a dump of MonetDB with a row in each table."""
+    parts = ["START TRANSACTION;"]
+    for number, (table, (columns, row)) in enumerate(TABLES.items()):
+        definitions = ["id INTEGER", "trainingmodel_task_id INTEGER", "timestamp VARCHAR", *columns.split(", ")]
+        named = (f'        "{name}" {kind}(500)' for name, kind in map(str.split, definitions))
+        cells = "\t".join(f'"{cell}"' if isinstance(cell, str) else str(cell) for cell in [f"{1e9 + number}", *row])
+        parts.append(f'CREATE TABLE "flowers"."ds_{table}" (\n' + ",\n".join(named) + "\n);")
+        parts.append(f"COPY 1 RECORDS INTO \"flowers\".\"ds_{table}\" FROM stdin USING DELIMITERS '\\t','\\n','\"';")
+        parts.append(f"1\t2\t{cells}")
+    return "\n".join([*parts, "COMMIT;", ""])
+
+
+SQL = _dump()
 PIECES = ("\0", "\x1b[31m", "\ud800", "{" * 50, "9" * 400, "'; DROP", "é" * 30, "<", "%s", "\n", "-1", "NaN", "../..")
 COMMANDS = ("runs", "show", "status", "ask", "query", "log", "compare", "export", "lineage", "verify", "artifacts")
 ARGUMENTS = ("latest", "third", "--format", "csv", "json", "-n", "5", "--home", "--help", "-o", "--sort", "--where")
@@ -71,15 +101,46 @@ def command(*arguments: str) -> str:
     return f"{arguments}: {type(result.exception).__name__}: {result.exception}"[:500]
 
 
+def commands_for(path: Path, home: Path) -> list[list[str]]:
+    """Return the commands that read a file of this kind."""
+    if path.suffix == ".sql":
+        return [["import", str(path), "--as", "dfanalyzer", "--home", str(home)]]
+    return [["load", str(path), "--home", str(home)], ["validate", str(path)]]
+
+
 def check_file(seed: str, suffix: str, home: Path, chance: random.Random) -> str:
-    """Load, validate or import a changed file."""
+    """Load and validate, or import, a changed file."""
     path = home.parent / f"fuzzed.{suffix}"
     path.write_bytes(mutate(seed, chance))
-    if suffix in FILES:
-        return command("load", str(path), "--home", str(home)) or command("validate", str(path))
-    if suffix == "yaml":
-        return command("validate", str(path))
-    return command("import", str(path), "--home", str(home))
+    return next(filter(None, (command(*arguments) for arguments in commands_for(path, home))), "")
+
+
+def check_workflow(home: Path, chance: random.Random) -> str:
+    """Record a run with a changed workflow file: it is read, or refused with an error of provml."""
+    path = home.parent / "fuzzed.yaml"
+    path.write_bytes(mutate(WORKFLOW, chance))
+    try:
+        workflow.restore(workflow.load(path))
+    except ProvmlError:
+        return ""
+    except Exception as error:
+        return f"{path.read_bytes()!r}: {type(error).__name__}: {error}"
+    return ""
+
+
+def check_seeds(home: Path) -> str:
+    """Return which unchanged file is refused: changes of it would be refused early, and would test nothing."""
+    for suffix, text in [*FILES.items(), ("sql", SQL)]:
+        path = home.parent / f"seed.{suffix}"
+        path.write_text(text, encoding="utf-8")
+        for arguments in commands_for(path, home):
+            result = CliRunner().invoke(main, arguments)
+            if result.exit_code not in (0, int(arguments[0] == "validate")):  # 1: a violation was found
+                return f"{arguments}: exit code {result.exit_code}: {result.output}"
+    path = home.parent / "seed.yaml"
+    path.write_text(WORKFLOW, encoding="utf-8")
+    workflow.load(path)
+    return ""
 
 
 def check_journal(home: Path, chance: random.Random) -> str:
@@ -122,30 +183,70 @@ def service_client(home: Path) -> Any:
 TARGETS = (
     (
         "PUT",
-        "/api/v1/runs/r/journals/main",
+        "/api/v1/runs/NEW/journals/main",
         "application/x-ndjson",
-        '{"e":"run","v":2,"run":"r","writer":"main","name":"x","t":1.0}\n{"e":"end","t":2.0}\n',
+        '{"e":"run","v":2,"run":"NEW","writer":"main","name":"x","t":1.0}\n{"e":"end","t":2.0}\n',
     ),
     ("POST", "/sparql", "application/sparql-query", "SELECT * { ?s ?p ?o } LIMIT 1"),
-    (
-        "POST",
-        "/api/v1/lineage",
-        "application/json",
-        '{"eventType": "START", "run": {"runId": "1"}, "job": {"namespace": "n", "name": "j"}}',
-    ),
     ("PUT", "/graphs?graph=urn:g", "text/turtle", TURTLE),
-    ("POST", "/api/v1/store/runs", "application/json", '{"limit": 1}'),
+    *(
+        ("POST", path, "application/json", json.dumps(body))
+        for path, body in {
+            "/api/v1/store/runs/third/annotations": {"kind": "note", "texts": ["a"], "by": "b"},
+            "/api/v1/lineage": {
+                "eventType": "START",
+                "run": {"runId": "1"},
+                "job": {"namespace": "n", "name": "j"},
+            },
+            "/api/2.0/mlflow/runs/create": {
+                "experiment_id": "0",
+                "start_time": 1,
+                "tags": [{"key": "a", "value": "b"}],
+            },
+            "/retrospective-provenance": [
+                {
+                    "prov_obj": {"task": {"id": 1.5, "startTime": 1.5}, "dt": "t", "type": "Input", "values": {"n": 5}},
+                    "dataflow_name": None,
+                    "act_type": "task",
+                }
+            ],
+            "/pde/dataflow/json": {
+                "tag": "flow",
+                "transformations": [
+                    {
+                        "tag": "t",
+                        "sets": [{"tag": "s", "type": "INPUT", "attributes": [{"name": "a", "type": "NUMERIC"}]}],
+                    }
+                ],
+            },
+            "/pde/task/json": {
+                "dataflow": "flow",
+                "exec": "flow-2026-11-17 14:31:45.157200",
+                "transformation": "t",
+                "id": "1",
+                "status": "RUNNING",
+                "sets": [{"tag": "s", "elements": [["1"]]}],
+            },
+        }.items()
+    ),
 )
 """Method, path, media type and a body that is right."""
 
 
-def check_request(client: Any, chance: random.Random) -> str:
-    """Send a changed body; a status of 500 or more is wrong, but for 503 and 507."""
-    method, target, media_type, body = chance.choice(TARGETS)
+def send(client: Any, target: tuple[str, str, str, str], chance: random.Random, *, is_changed: bool = True) -> Any:
+    """Send a request, with a changed body or as it is."""
+    run = f"r{chance.randrange(10**9)}"
+    method, path, media_type, body = (text.replace("NEW", run) for text in target)
     headers = {"Authorization": "Bearer write", "Content-Type": media_type}
-    response = client.request(method, target, content=mutate(body, chance), headers=headers)
+    return client.request(method, path, content=mutate(body, chance) if is_changed else body, headers=headers)
+
+
+def check_request(client: Any, chance: random.Random) -> str:
+    """Send a changed request; a status of 500 or more is wrong, but for 503 and 507."""
+    target = chance.choice(TARGETS)
+    response = send(client, target, chance)
     is_wrong = response.status_code >= 500 and response.status_code not in (503, 507)
-    return f"{method} {target}: {response.status_code} {response.text[:300]}" if is_wrong else ""
+    return f"{target[1]}: {response.status_code} {response.text[:300]}" if is_wrong else ""
 
 
 def sweep(folder: Path, count: int, seed: int = 0) -> Iterator[tuple[str, str]]:
@@ -153,9 +254,12 @@ def sweep(folder: Path, count: int, seed: int = 0) -> Iterator[tuple[str, str]]:
     home = folder / "home"
     built = attempt(lambda: homes.build(home) and None)
     assert not built.error, built.detail
+    outcome = attempt(lambda: check_seeds(home))
+    assert not outcome.error, outcome.detail
+    assert not outcome.value, outcome.value
     checks: dict[str, Callable[[random.Random], str]] = {
         **{suffix: _file_check(FILES[suffix], suffix, home) for suffix in FILES},
-        "workflow": _file_check(WORKFLOW, "yaml", home),
+        "workflow": lambda chance: check_workflow(home, chance),
         "sql": _file_check(SQL, "sql", home),
         "journal": lambda chance: check_journal(home, chance),
         "query": lambda chance: check_query(home, chance),
@@ -178,4 +282,8 @@ def _repeat(check: Callable[[random.Random], str], count: int, seed: int) -> Cal
 
 def _requests(home: Path, count: int, seed: int) -> str:
     with service_client(home) as client:
+        for target in TARGETS:
+            response = send(client, target, random.Random(seed), is_changed=False)
+            if not response.is_success:
+                return f"{target[1]}, unchanged: {response.status_code} {response.text[:300]}"
         return _repeat(lambda chance: check_request(client, chance), count, seed)()

@@ -191,6 +191,7 @@ def test_a_secret_that_is_shorter_than_its_replacement_keeps_its_length(client: 
     [
         (b'{"e":"parameter","at":"t","values":{"a":"b","a":"c"}}\n', "the name 'a' twice"),
         (b'{"e":"end","t":3,"later":' + b"9" * 5000 + b"}\n", "searched for secrets"),
+        (b'{"e":"end","t":3,"later":"\xc3"}\n', "searched for secrets"),
     ],
 )
 def test_a_line_that_cannot_be_searched_is_refused(client: TestClient, copy: Path, line: bytes, reason: str):
