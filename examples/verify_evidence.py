@@ -59,7 +59,10 @@ def check_files(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> list[str]
 
 
 def check_ledger(archive: zipfile.ZipFile) -> tuple[list[str], list[str], dict[str, dict[str, Any]]]:
-    """Follow the chain of the ledger. Return problems, the digest of each line, and the seal of each journal."""
+    """Follow the chain of the ledger. Return problems, the digest of each line, and the seal of each journal.
+
+    A seal has the number of its line, and the seals before it of which the journal has to go on.
+    """
     problems: list[str] = []
     digests: list[str] = []
     seals: dict[str, dict[str, Any]] = {}
@@ -73,7 +76,10 @@ def check_ledger(archive: zipfile.ZipFile) -> tuple[list[str], list[str], dict[s
             if entry["kind"] == "removed":
                 seals = {name: seal for name, seal in seals.items() if not name.startswith(f"runs/{run}/")}
             elif entry["kind"] in ("sealed", "rewritten"):
-                seals[f"runs/{run}/{entry['journal']}"] = entry
+                name = f"runs/{run}/{entry['journal']}"
+                former = seals.get(name) if entry["kind"] == "sealed" else None
+                earlier = [*former["earlier"], (former["size"], former["sha256"])] if former else []
+                seals[name] = entry | {"line": number, "earlier": earlier}
         except (ValueError, KeyError, TypeError):
             problems.append(f"{LEDGER}:{number}: is not readable")
         previous = hashlib.sha256(line).hexdigest()
@@ -92,6 +98,8 @@ def check_journals(archive: zipfile.ZipFile, run: str, seals: dict[str, dict[str
         seal = seals[name]
         if digest(archive, name) != (seal["size"], seal["sha256"]):
             problems.append(f"{name}: differs from its seal")
+        if any(digest(archive, name, size) != (size, sha256) for size, sha256 in seal["earlier"]):
+            problems.append(f"{name}: was changed after it was sealed, and sealed again by {seal['by']}")
         if seal.get("agrees") is False:
             problems.append(f"{name}: was changed before a reader sealed it")
         buffer = name.removesuffix(".jsonl") + ".slate"
@@ -102,33 +110,40 @@ def check_journals(archive: zipfile.ZipFile, run: str, seals: dict[str, dict[str
     return problems
 
 
-def check_signatures(archive: zipfile.ZipFile, digests: list[str], signers: Path) -> list[str]:
-    """Check the SSH signatures of the ledger; one that holds is enough."""
-    problems, valid = [], 0
+def check_signatures(
+    archive: zipfile.ZipFile, digests: list[str], signers: Path, seals: dict[str, dict[str, Any]]
+) -> list[str]:
+    """Check the SSH signatures of the ledger. One that holds is enough; it must cover the seals of the run."""
+    problems, covered = [], 0
     for name in archive.namelist():
         if not re.fullmatch(r"seals/signatures/[\d-]+\.json", name):
             continue
         content, signature = archive.read(name), name.removesuffix(".json") + ".sig"
         statement = json.loads(content)
         count = int(statement["ledger_lines"])
-        if not 0 < count <= len(digests) or digests[count - 1] != statement["ledger_sha256"]:
-            problems.append(f"{name}: the ledger is not the one that was signed")
-        elif not archive.read(signature).startswith(b"-----BEGIN SSH SIGNATURE"):
+        if not archive.read(signature).startswith(b"-----BEGIN SSH SIGNATURE"):
             print(f"{signature}: is not an SSH signature; use `provml verify --signed-by`")
-        elif signer := verify_ssh(content, archive.read(signature), signers):
-            valid += 1
+            continue
+        signer, is_valid = verify_ssh(content, archive.read(signature), signers)
+        if not signer:
+            print(f"{signature}: not checked, no allowed signer has made it")
+        elif not is_valid:
+            problems.append(f"{signature}: does not fit the statement")
+        elif not 0 < count <= len(digests) or digests[count - 1] != statement["ledger_sha256"]:
+            problems.append(f"{name}: the ledger is not the one that was signed")
+        else:
+            covered = max(covered, count)
             print(
                 f"{name}: {count} lines of the ledger signed by {signer}; the signer's clock said {statement['time']}"
             )
-        else:
-            problems.append(f"{signature}: no allowed signer made this signature")
-    if not valid:
-        problems.append(f"{LEDGER}: has no valid signature by {signers.name}")
-    return problems
+    if not covered:
+        return [*problems, f"{LEDGER}: has no valid signature by {signers.name}"]
+    late = {name: seal["line"] for name, seal in seals.items() if seal["line"] > covered and name in archive.namelist()}
+    return problems + [f"{name}: its seal, line {line} of the ledger, is not signed" for name, line in late.items()]
 
 
-def verify_ssh(content: bytes, signature: bytes, signers: Path) -> str:
-    """Return the name of the signer; empty if the signature does not hold."""
+def verify_ssh(content: bytes, signature: bytes, signers: Path) -> tuple[str, bool]:
+    """Return the name of the signer, empty if it is none of the allowed ones, and whether the signature holds."""
     text = signers.read_text()
     with tempfile.TemporaryDirectory() as folder:
         allowed, file = Path(folder) / "allowed", Path(folder) / "signature"
@@ -137,7 +152,7 @@ def verify_ssh(content: bytes, signature: bytes, signers: Path) -> str:
         find = ["ssh-keygen", "-Y", "find-principals", "-f", str(allowed), "-s", str(file)]
         signer = subprocess.run(find, capture_output=True, text=True).stdout.split("\n")[0]
         check = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", signer, "-n", "provml", "-s", str(file)]
-        return signer if signer and subprocess.run(check, input=content, capture_output=True).returncode == 0 else ""
+        return signer, bool(signer) and subprocess.run(check, input=content, capture_output=True).returncode == 0
 
 
 def main() -> int:
@@ -154,7 +169,7 @@ def main() -> int:
             broken, digests, seals = check_ledger(archive)
             problems += broken + check_journals(archive, manifest["run"], seals)
             if arguments.signers:
-                problems += check_signatures(archive, digests, arguments.signers)
+                problems += check_signatures(archive, digests, arguments.signers, seals)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         print(f"{arguments.evidence} cannot be checked: {error}", file=sys.stderr)
         return 2

@@ -22,6 +22,9 @@ from provml.errors import plural
 if TYPE_CHECKING:
     from provml.store.checkpoint import Problem
 
+MAX_NAMES = 5
+"""Number of journals that a note lists."""
+
 
 @click.command()
 @click.option(
@@ -73,11 +76,20 @@ def verify(signers: Path | None, sealed: bool, run: str | None, fmt: str, home: 
             line = f":{problem.line}" if problem.line else ""
             click.echo(f"{folder / problem.file}{line}: {problem.reason}")
         journals = len(list_journals(folder))
+        if seals.rewritten:
+            click.echo(f"Rewritten after they were sealed: {_names(seals.rewritten)}.", err=True)
         if seals.unsealed and not sealed:
-            click.echo(f"{plural(len(seals.unsealed), 'journal')} without a seal. Run `provml seal`.", err=True)
+            names = _names(seals.unsealed)
+            text = f"{plural(len(seals.unsealed), 'journal')} without a seal: {names}."
+            click.echo(f"{text} If you know where they come from, run `provml seal`.", err=True)
         click.echo(f"Checked {plural(journals, 'journal')}: {_summary(problems)}", err=bool(problems))
     if problems:
         sys.exit(1)
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
 
 
 def _check_repeatable(run: str, folder: Path, fmt: str) -> int:
@@ -101,6 +113,7 @@ def _check_signatures(folder: Path, signers: Path, line_count: int, *, verbose: 
     """
     from provml.evidence import check_signatures
     from provml.store.checkpoint import Problem
+    from provml.store.seal_check import find_unsigned_changes
 
     checks = check_signatures(folder, signers)
     wrong = [check for check in checks if check.error and not check.is_by_other_key]
@@ -115,6 +128,7 @@ def _check_signatures(folder: Path, signers: Path, line_count: int, *, verbose: 
         if check.is_by_other_key:
             click.echo(f"Not checked: {check.statement}, {check.error}. Check it with the key of its signer.", err=True)
     covered = max((check.line_count for check in valid), default=0)
+    problems += find_unsigned_changes(folder, covered) if valid else []
     if valid and covered < line_count and verbose:
         click.echo(f"{plural(line_count - covered, 'line')} of the ledger came after the last signature.", err=True)
     return problems

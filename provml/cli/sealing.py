@@ -12,7 +12,7 @@ from provml.cli.options import home_option, require_home
 from provml.errors import plural
 
 MAX_LINES = 10
-"""Numbers of lines that are listed for a file."""
+"""Number of journals that are listed, and of lines of a file."""
 
 
 @click.command()
@@ -44,6 +44,8 @@ def seal(key: Path | None, anchor: Path | None, home: Path | None) -> None:
     with Store(folder) as store:
         sealed = store.seal()
     click.echo(f"Sealed {plural(len(sealed), 'journal')}")
+    for name in sealed[:MAX_LINES]:
+        click.echo(f"  {name}")
     if key is not None:
         signature = sign_ledger(folder, key)
         click.echo(f"Signed the ledger: {signature}")

@@ -98,6 +98,9 @@ class Ledger:
             file = self.path.open("rb")
         except (FileNotFoundError, NotADirectoryError):
             return
+        except OSError as problem:  # a folder, or without permission
+            yield LedgerLine(1, FIRST, {}, f"cannot be read ({(problem.strerror or str(problem)).lower()})")
+            return
         with file:
             for number, line in enumerate(file, 1):
                 sha256 = hashlib.sha256(line.rstrip(b"\n")).hexdigest()

@@ -19,6 +19,7 @@ from provml.drawing.records import Generation, Information, Item, LineageRecords
 from provml.errors import InvalidParameter
 from provml.mapping.iris import run_iri
 from provml.model.values import IRI
+from provml.paths import is_utf8
 from provml.rdf.literals import format_literal
 from provml.rdf.namespaces import RUNS
 from provml.store import name_lookup
@@ -120,6 +121,8 @@ def resolve(store: Queryable, subject: Any) -> IRI:
     if isinstance(subject, os.PathLike) or (store.opens_files and isinstance(subject, str) and Path(subject).is_file()):
         return _resolve_file(store, Path(subject))
     expected = "a run, a model, a dataset, a file or an IRI"
+    if isinstance(subject, str) and not is_utf8(Path(subject)):  # bytes of a command line that are no text
+        raise InvalidParameter("lineage", "start", subject, expected, "Pass one of them.")
     if isinstance(subject, str) and (run := _exact_run(store, subject)) is not None:
         return run
     try:

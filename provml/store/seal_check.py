@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ class SealReport:
     sealed_by_reader: list[str] = field(default_factory=list)
     unsealed: list[str] = field(default_factory=list)
     """Journals, as `run/file`, that have ended and are in no line of the ledger."""
+    rewritten: list[str] = field(default_factory=list)
+    """Journals that were replaced after they were sealed, with who did it, by the ledger."""
     line_count: int = 0
     head: str = ""
     """SHA-256 of the last line of the ledger: all lines follow from it."""
@@ -42,7 +45,7 @@ class SealReport:
 def check_seals(home: Path) -> SealReport:
     """Compare all journals of a home with their seals."""
     report = SealReport()
-    seals = _read_ledger(home, report)
+    seals, earlier = _read_ledger(home, report)
     journals = set(list_journals(home))
     if (
         not report.line_count
@@ -56,6 +59,10 @@ def check_seals(home: Path) -> SealReport:
         reason = _compare(home, key, line.entry) if key in journals else _missing(home, key, line)
         if reason:
             report.problems.append(Problem(f"runs/{key}", 0, reason))
+        elif line.entry.get("kind") == "rewritten":
+            report.rewritten.append(f"{key} (by {line.entry.get('by')}, line {line.number} of the ledger)")
+        if key in journals:
+            report.problems += _check_earlier(home / "runs" / key, earlier.get(key, []), line)
         if line.entry.get("agrees") is False:
             reason = (
                 f"was changed before a reader sealed it: its first {line.entry.get('recorder_size'):,} bytes differ"
@@ -72,9 +79,13 @@ def check_seals(home: Path) -> SealReport:
     return report
 
 
-def _read_ledger(home: Path, report: SealReport) -> dict[str, LedgerLine]:
-    """Return the line that counts for each journal, as `run/file`; removed runs have none."""
+def _read_ledger(home: Path, report: SealReport) -> tuple[dict[str, LedgerLine], dict[str, list[LedgerLine]]]:
+    """Return the line that counts for each journal, as `run/file`, and the ones before it, of which it is to go on.
+
+    Removed runs have none.
+    """
     seals: dict[str, LedgerLine] = {}
+    earlier: dict[str, list[LedgerLine]] = {}
     for line in Ledger(home).lines():
         report.line_count, report.head = line.number, line.sha256
         if line.error:
@@ -82,9 +93,30 @@ def _read_ledger(home: Path, report: SealReport) -> dict[str, LedgerLine]:
         kind, run = line.entry.get("kind"), str(line.entry.get("run", ""))
         if kind == "removed":
             seals = {key: item for key, item in seals.items() if not key.startswith(f"{run}/")}
+            earlier = {key: items for key, items in earlier.items() if not key.startswith(f"{run}/")}
         elif kind in ("sealed", "rewritten"):
-            seals[f"{run}/{line.entry.get('journal')}"] = line
-    return seals
+            key = f"{run}/{line.entry.get('journal')}"
+            if kind == "rewritten":
+                earlier.pop(key, None)
+            elif key in seals:
+                earlier.setdefault(key, []).append(seals[key])
+            seals[key] = line
+    return seals, earlier
+
+
+def _check_earlier(path: Path, earlier: list[LedgerLine], line: LedgerLine) -> list[Problem]:
+    """Compare a journal that was sealed more than once with its first seals: it may only have grown since.
+
+    Whoever changes a journal could have a reader seal it again, by a mark of a process that seems to have been killed.
+    """
+    problems = []
+    for former in earlier:
+        mark, by = _mark(former.entry), line.entry.get("by")
+        with contextlib.suppress(OSError):  # `_compare` reports it
+            if mark is None or digest_journal(path, mark.size) != mark:
+                reason = f"was changed after line {former.number} of the ledger, and sealed again by {by}"
+                problems.append(Problem(f"runs/{_key(path)}", 0, f"{reason} (line {line.number})"))
+    return problems
 
 
 def _missing(home: Path, key: str, line: LedgerLine) -> str:
@@ -135,3 +167,30 @@ def _check_mark(path: Path) -> list[Problem]:
 
 def _key(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
+
+
+def find_unsigned_changes(home: Path, signed_lines: int) -> list[Problem]:
+    """Return what lines after the signed ones say about journals that were signed: removed, or rewritten.
+
+    Whoever can write to the home can write such lines; that a journal was sealed again says nothing new.
+    """
+    signed: set[str] = set()
+    problems = []
+    for line in Ledger(home).lines():
+        kind, run = line.entry.get("kind"), str(line.entry.get("run", ""))
+        key = f"{run}/{line.entry.get('journal')}"
+        if line.number <= signed_lines:
+            if kind == "removed":
+                signed = {item for item in signed if not item.startswith(f"{run}/")}
+            elif kind in ("sealed", "rewritten"):
+                signed.add(key)
+        elif kind == "rewritten" and key in signed:
+            reason = (
+                f"was rewritten by {line.entry.get('by')}, and this is not signed (line {line.number} of the ledger)"
+            )
+            problems.append(Problem(f"runs/{key}", 0, reason))
+        elif kind == "removed" and any(item.startswith(f"{run}/") for item in signed):
+            reason = f"was removed, and this is not signed (line {line.number} of the ledger)"
+            problems.append(Problem(f"runs/{run}", 0, reason))
+            signed = {item for item in signed if not item.startswith(f"{run}/")}
+    return problems

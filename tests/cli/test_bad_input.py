@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,11 @@ def test_the_error_for_an_unknown_run_lists_the_runs(command: str, name: str, re
     message = error_of(recorded_home, command, name)
     assert "flowers-1" in message
     assert (recorded_home / "runs" / "flowers-1").is_dir()
+
+
+@pytest.mark.parametrize("command", ["status", "show", "log", "lineage", "compare", "ask"])
+def test_bytes_that_are_no_text_are_the_name_of_nothing(command: str, recorded_home: Path):
+    assert "'\\udcff'" in error_of(recorded_home, command, os.fsdecode(b"\xff"))
 
 
 @pytest.mark.parametrize("command", ["status", "show", "log", "export", "remove"])

@@ -15,7 +15,7 @@ from cli.helpers import invoke
 
 import provml
 from provml.evidence import check_signatures, sign_ledger, write_evidence
-from provml.journal.seals import Ledger
+from provml.journal.seals import Ledger, reseal
 from provml.store import Store
 
 CHECKER = Path(__file__).parents[2] / "examples" / "verify_evidence.py"
@@ -139,6 +139,45 @@ def test_commands_seal_sign_and_verify(home: Path, keys: Path, tmp_path: Path):
     wrong = invoke(home, "seal", "--sign", str(keys / "ssh.pub"))
     assert wrong.exit_code != 0
     assert "is not a private key that can sign" in wrong.stderr
+
+
+def test_lines_after_the_signature_cannot_remove_or_replace_what_was_signed(home: Path, keys: Path):
+    sign_ledger(home, keys / "ssh")
+    verify = ("verify", "--signed-by", str(keys / "ssh.pub"))
+    with provml.record("third", home=home, run="third"):
+        pass
+    assert invoke(home, *verify).exit_code == 0  # a new run replaces nothing
+    journal = next((home / "runs" / run_id(home)).glob("*.jsonl"))
+    journal.write_text(journal.read_text().replace("0.1", "0.2"))
+    reseal(journal, by="recorder", reason="")
+    (other,) = (path for path in (home / "runs").iterdir() if path.name not in (journal.parent.name, "third"))
+    shutil.rmtree(other)
+    Ledger(home).append("removed", run=other.name)
+    with Store(home) as store:
+        store.rebuild()
+    assert invoke(home, "verify").exit_code == 0
+    refused = invoke(home, *verify)
+    assert refused.exit_code == 1
+    assert f"{journal.name}: was rewritten by recorder, and this is not signed (line 4 of the ledger)" in refused.stdout
+    assert f"{other.name}: was removed, and this is not signed (line 5 of the ledger)" in refused.stdout
+    sign_ledger(home, keys / "ssh")
+    assert invoke(home, *verify).exit_code == 0
+
+
+def test_a_seal_that_came_after_the_signature_is_named_by_the_script(home: Path, keys: Path, tmp_path: Path):
+    sign_ledger(home, keys / "ssh")
+    sign_ledger(home, keys / "other")
+    with provml.record("third", home=home, run="third"):
+        pass
+    with Store(home) as store:
+        assert write_evidence(store, "third", tmp_path / "late.zip") == []
+        assert write_evidence(store, run_id(home), tmp_path / "signed.zip") == []
+    late = check_evidence(tmp_path / "late.zip", "--signers", str(keys / "ssh.pub"))
+    assert late.returncode == 1
+    assert "runs/third/main.jsonl: its seal, line 3 of the ledger, is not signed" in late.stdout
+    signed = check_evidence(tmp_path / "signed.zip", "--signers", str(keys / "ssh.pub"))
+    assert (signed.returncode, signed.stderr) == (0, "")
+    assert "not checked, no allowed signer has made it" in signed.stdout
 
 
 def check_evidence(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import pytest
 
 import provml
 from provml.journal import segments
-from provml.journal.seals import FIRST, Ledger, marked_journals, read_mark
+from provml.journal.seals import FIRST, Ledger, marked_journals, read_mark, reseal
 from provml.store import Store
 
 
@@ -119,6 +120,15 @@ def test_tampering_is_named(journal: Path, tamper: Callable[[Path], None], expec
     assert any(key in message and expected in message for message in messages), messages
 
 
+def test_the_ledger_says_which_journals_were_rewritten(journal: Path):
+    edit_value(journal)
+    reseal(journal, by="import", reason="a later state was imported")
+    with Store(home_of(journal)) as store:
+        report = store.check_seals()
+    assert report.problems == []
+    assert report.rewritten == [f"{journal.parent.name}/{journal.name} (by import, line 2 of the ledger)"]
+
+
 def test_every_removed_line_is_noticed(journal: Path):
     lines = journal.read_bytes().splitlines(keepends=True)
     assert len(lines) > 5
@@ -159,6 +169,15 @@ def test_a_changed_ledger_is_noticed(journal: Path, change: str):
 
     messages = reasons(journal)
     assert any("seals/ledger.jsonl" in reason for reason in messages), messages
+
+
+def test_a_ledger_that_cannot_be_read_is_noticed(journal: Path):
+    ledger = Ledger(home_of(journal)).path
+    ledger.unlink()
+    ledger.mkdir()
+    with Store(home_of(journal)) as store:
+        problems = [f"{problem.file}: {problem.reason}" for problem in store.verify()]
+    assert "seals/ledger.jsonl: the line cannot be read (is a directory)" in problems
 
 
 @pytest.mark.parametrize("change", ["remove", "empty"])
@@ -240,6 +259,19 @@ def test_a_change_before_the_first_reader_is_noticed(killed_home: Path, tmp_path
     edit_value(journal)
 
     assert any("was changed before a reader sealed it" in reason for reason in reasons(journal))
+
+
+def test_a_changed_journal_that_a_reader_was_made_to_seal_again_is_named(killed_home: Path, tmp_path: Path):
+    """Somebody cuts a sealed journal, and writes the mark of a process that seems to have been killed."""
+    home = copy_home(killed_home, tmp_path / "home")
+    (journal,) = marked_journals(home)
+    assert reasons(journal) == []
+    cut_tail(journal)
+    content = journal.read_bytes()
+    mark = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    (home / "seals" / "open" / f"{journal.parent.name}~{journal.stem}.json").write_text(json.dumps(mark))
+    (message,) = reasons(journal)
+    assert "was changed after line 1 of the ledger, and sealed again by reader (line 2)" in message
 
 
 def test_journals_without_a_seal_can_be_sealed(journal: Path):
