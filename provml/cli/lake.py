@@ -74,7 +74,7 @@ def show(folder: str, fmt: str) -> None:
 
     require_modules("lake", "pyarrow", "fsspec")
     manifest = LakeFolder(folder).require()
-    parts = [*manifest.parts.values(), *([manifest.derived] if manifest.derived is not None else [])]
+    parts = manifest.all_parts
     rows = []
     for table in TABLES:
         files = [part.files[table] for part in parts if table in part.files]

@@ -16,6 +16,7 @@ import re
 import time
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 MAX_GROWTH_BYTES = 1 << 20
 FIRST_GROWTH_BYTES = 1 << 16
@@ -173,20 +174,42 @@ class UnreservedJournalFile(JournalFile):
         self.size += count
 
 
-def file_system(path: Path, mount_table: Path = MOUNT_TABLE) -> str:
-    """Return the type of the file system of a folder; empty if the system does not list its mounts."""
+class Mount(NamedTuple):
+    """A mounted file system: where it is mounted, the folder of it that is mounted, its type, and its source."""
+
+    point: Path
+    root: str
+    type: str
+    source: str
+
+
+def find_mount(path: Path, mount_table: Path = MOUNT_TABLE) -> Mount | None:
+    """Return the mount that a folder is on; None if the system does not list its mounts."""
     try:
         mounts = mount_table.read_bytes()
         folder = os.fsencode(path.resolve())
     except (OSError, RuntimeError):  # a loop of links is a RuntimeError
-        return ""
-    best, kind = b"", ""
+        return None
+    best = None
     for line in mounts.splitlines():
-        mount, _, source = line.partition(b" - ")
-        point = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), mount.split()[4])
-        if (folder == point or folder.startswith(point.rstrip(b"/") + b"/")) and len(point) >= len(best):
-            best, kind = point, source.split()[0].decode()
-    return kind
+        fields, _, source = (part.split() for part in line.partition(b" - "))
+        root, point = map(_unescaped, fields[3:5])
+        if (folder == point or folder.startswith(point.rstrip(b"/") + b"/")) and (
+            best is None or len(point) >= len(os.fsencode(best.point))
+        ):
+            kind, device = (os.fsdecode(_unescaped(text)) for text in source[:2])
+            best = Mount(Path(os.fsdecode(point)), os.fsdecode(root), kind, device)
+    return best
+
+
+def _unescaped(text: bytes) -> bytes:
+    return re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), text)
+
+
+def file_system(path: Path, mount_table: Path = MOUNT_TABLE) -> str:
+    """Return the type of the file system of a folder; empty if the system does not list its mounts."""
+    mount = find_mount(path, mount_table)
+    return "" if mount is None else mount.type
 
 
 def open_journal(path: Path, mode: str | None = None) -> JournalFile:

@@ -73,9 +73,19 @@ class Manifest(msgspec.Struct):
     derived: Part | None = None
     left_out: dict[str, list[str]] = {}
 
+    @property
+    def path(self) -> str:
+        """The path of the manifest below the folder."""
+        return f"{MANIFESTS}/{self.number:08}.json"
+
+    @property
+    def all_parts(self) -> list[Part]:
+        """The parts with the rows of runs, and that with the table that is derived from them."""
+        return [*self.parts.values(), *([self.derived] if self.derived is not None else [])]
+
     def files(self) -> Iterable[str]:
         """Yield the paths of all files below the folder."""
-        for part in (*self.parts.values(), *([self.derived] if self.derived is not None else [])):
+        for part in self.all_parts:
             yield from (file_path(table, part.name) for table in part.files)
 
 
@@ -86,6 +96,17 @@ class _Version(msgspec.Struct):
 def file_path(table: str, part: str) -> str:
     """Return the path of a file below the folder."""
     return f"{table}/{part}{SUFFIX}"
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message without its full stop, or the name of the error."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def damaged_file(file: str, error: BaseException) -> FileFormatError:
+    """Return the error of a file of a lake, or of the folder with it, that cannot be read."""
+    reason = f"a file of the lake is gone or damaged ({first_line(error)})"
+    return FileFormatError(reason, "Run `provml lake update`; if that does not help, build the lake again.", file=file)
 
 
 class LakeFolder:
@@ -137,10 +158,19 @@ class LakeFolder:
             if self.is_local and Path(self.path, "runs").is_dir():
                 reason = "it has no manifest; it may be the home of runs itself"
             raise LakeNotFound(self.location, reason)
+        if manifest.version < SCHEMA_VERSION:
+            reason = f"schema version {manifest.version} is older than the version {SCHEMA_VERSION} of this provml"
+            advice = f"Renew the lake: `provml lake update HOME -o {self.location}`."
+            raise FileFormatError(reason, advice, file=self.location)
         return manifest
 
     def require_free(self) -> None:
         """Raise LakeNotFound if the folder holds something else: a lake is not mixed with other files."""
+        bucket = "" if self.is_local else self.path.partition("/")[0]
+        if bucket and not self.fs.exists(bucket):  # to write into it would create it, also if its name is mistyped
+            raise LakeNotFound(self.location, f"there is no bucket {bucket}", "Check the name, or create the bucket.")
+        if self.is_local and Path(self.path).is_file():
+            raise LakeNotFound(self.location, "it is a file", "Choose an empty folder for the lake.")
         with contextlib.suppress(FileNotFoundError):
             own = {*TABLES, MANIFESTS}
             others = [name for name in map(_base_name, self.fs.ls(self.path, detail=False)) if name not in own]
@@ -175,13 +205,13 @@ class LakeFolder:
         process was faster."""
         number = (previous.number if previous is not None else 0) + 1
         manifest = msgspec.structs.replace(manifest, number=number, written=time.time())
-        path = self.join(f"{MANIFESTS}/{number:08}.json")
+        path = self.join(manifest.path)
         self.fs.makedirs(self.join(MANIFESTS), exist_ok=True)
         if not self._create(path, msgspec.json.encode(manifest)):
             raise LakeChanged(self.location)
         if previous is not None:
-            old = [self.join(f"{MANIFESTS}/{previous.number:08}.json")]
-            self._remove([*old, *map(self.join, set(previous.files()) - set(manifest.files()))])
+            old = {previous.path, *previous.files()} - set(manifest.files())
+            self._remove(map(self.join, old))
         return manifest
 
     def _create(self, path: str, content: bytes) -> bool:
@@ -232,37 +262,59 @@ class LakeFolder:
 
     def read_table(self, table: str, part: Part, columns: list[str] | None = None) -> pyarrow.Table:
         """Return the rows of a table in a part."""
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
+        schema = arrow_schema(table)
         if table not in part.files:
-            schema = arrow_schema(table)
             return schema.empty_table() if columns is None else schema.empty_table().select(columns)
-        with self.fs.open(self.join(file_path(table, part.name)), "rb") as file:
-            return pq.read_table(file, columns=columns)
+        path = file_path(table, part.name)
+        try:
+            with self.fs.open(self.join(path), "rb") as file:  # a column of a newer schema is empty
+                return pq.read_table(file, columns=columns, schema=schema)
+        except FileNotFoundError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise damaged_file(self.url(path), error) from error
 
     def remove_part(self, part: Part) -> None:
         """Remove the files of a part that no manifest names."""
         self._remove([self.join(file_path(table, part.name)) for table in part.files])
 
-    def remove_leftovers(self, manifest: Manifest) -> int:
-        """Remove files that a killed process left more than a day ago; return their number."""
-        named = {self.join(path) for path in manifest.files()}
-        leftovers = []
-        for table in TABLES:
+    def files(self) -> dict[str, dict[str, Any]]:
+        """Return what the file system says of the files of all tables and of the manifests, by path."""
+        infos = {}
+        for name in (*TABLES, MANIFESTS):
             with contextlib.suppress(FileNotFoundError):
-                for info in self.fs.ls(self.join(table), detail=True):
-                    modified = info.get("mtime") or info.get("LastModified")
-                    age = time.time() - (modified.timestamp() if hasattr(modified, "timestamp") else modified or 0.0)
-                    path = self.join(f"{table}/{_base_name(info['name'])}")
-                    if path not in named and age > LEFTOVER_SECONDS and info["type"] == "file":
-                        leftovers.append(path)
-        self._remove(leftovers)
-        return len(leftovers)
+                for info in self.fs.ls(self.join(name), detail=True):
+                    if info["type"] == "file":
+                        infos[self.join(f"{name}/{_base_name(info['name'])}")] = info
+        return infos
+
+    def remove_leftovers(self, manifest: Manifest, files: Mapping[str, Mapping[str, Any]]) -> None:
+        """Remove files that a killed process left more than a day ago."""
+        named = {self.join(path) for path in (*manifest.files(), manifest.path)}
+        self._remove(path for path in files.keys() - named if _age(files[path]) > LEFTOVER_SECONDS)
+
+    def damaged(self, manifest: Manifest, files: Mapping[str, Mapping[str, Any]]) -> set[str]:
+        """Return the names of parts with a file that is gone or has another size."""
+        return {
+            part.name
+            for part in manifest.all_parts
+            for table, entry in part.files.items()
+            if files.get(self.join(file_path(table, part.name)), {}).get("size") != entry.size
+        }
 
     def _remove(self, paths: Iterable[str]) -> None:
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
                 self.fs.rm_file(path)
+
+
+def _age(info: Mapping[str, Any]) -> float:
+    """Return the seconds since a file was written."""
+    modified = info.get("mtime") or info.get("LastModified") or 0.0
+    return time.time() - (modified.timestamp() if hasattr(modified, "timestamp") else float(modified))
 
 
 def _base_name(path: str) -> str:

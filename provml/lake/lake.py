@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from provml.answers import Answer
 from provml.catalog import Catalog, Query
-from provml.errors import MissingDependency, WrongValue, plural
+from provml.errors import MissingDependency, QueryError, WrongValue, plural
 from provml.lake import epochs, twins
-from provml.lake.engines import ENGINES, DuckDBEngine, Engine, Rows, SparkEngine
-from provml.lake.folder import LakeFolder
+from provml.lake.engines import ENGINES, DuckDBEngine, Engine, Rows, SparkEngine, UnreadableFile, arguments
+from provml.lake.folder import LakeFolder, damaged_file
 from provml.lake.schema import TABLES, Table
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ class Lake:
     def __init__(self, folder: LakeFolder, engine: Engine) -> None:
         self.folder = folder
         self.engine = engine
-        self.manifest = folder.require()
         self._catalog: Catalog | None = None
-        engine.open(folder, self.manifest)
+        self._is_closed = False
+        self.refresh()
 
     def __enter__(self) -> Self:
         return self
@@ -48,12 +48,18 @@ class Lake:
 
     def close(self) -> None:
         """Release the engine."""
+        self._is_closed = True
         self.engine.close()
 
     def refresh(self) -> None:
         """See what was written since the lake was opened."""
-        self.manifest = self.folder.require()
-        self.engine.open(self.folder, self.manifest)
+        while True:
+            self.manifest = self.folder.require()
+            try:
+                return self.engine.open(self.folder, self.manifest)
+            except UnreadableFile as error:
+                if self.folder.require().number == self.manifest.number:  # no update has replaced the file
+                    raise damaged_file(self.folder.location, error) from error
 
     @property
     def tables(self) -> Mapping[str, Table]:
@@ -90,11 +96,16 @@ class Lake:
 
     def _retried(self, call: Callable[[], Result]) -> Result:
         """Call again after a refresh if an update has replaced files meanwhile."""
+        if self._is_closed:
+            raise ValueError("This lake is closed. Open it again with provml.lake.open(folder).")
         try:
             return call()
-        except FileNotFoundError:
+        except UnreadableFile:
             self.refresh()
+        try:
             return call()
+        except UnreadableFile as error:
+            raise damaged_file(self.folder.location, error) from error
 
     def table(self) -> Answer:
         """Return a row for each training with hyperparameters and measures, as `store.table()` does."""
@@ -109,15 +120,18 @@ class Lake:
 
         `epochs` has a row for each epoch of each run, and a column for each measure. `:name` is a parameter.
         """
-        statement, params = self._statement(statement, params)
-        return self.engine.native(statement, params)
+        return self._retried(lambda: self.engine.native(*self._statement(statement, params)))
 
     def _statement(self, source: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        is_table = source in TABLES or source == EPOCHS
+        if unknown := params.keys() - (set() if is_table else arguments(source, params).keys()):
+            name = sorted(unknown)[0]
+            raise QueryError(f"the statement has no parameter :{name}", f"Write :{name} where its value belongs.")
         if source == EPOCHS:
             return epochs.statement(self._select)
         if source in TABLES:
             return f"SELECT * FROM {source}", {}
-        if " " not in source.strip():
+        if len(source.split()) < 2:
             names = ", ".join([EPOCHS, *TABLES])
             raise WrongValue("Lake", "sql", source, "a table or a SELECT", f"Tables: {names}.")
         return source, dict(params)

@@ -13,13 +13,14 @@ import msgspec
 
 from provml.journal import annotations as run_annotations
 from provml.journal import process, segments
+from provml.journal.file import MOUNT_TABLE, find_mount
 from provml.journal.run_files import RunFiles, journals_of_run, require_home, scan_runs
 from provml.journal.status import is_being_written
 from provml.lake.facts import Columns
 from provml.lake.folder import LakeFolder, Manifest, Part, RunEntry
 from provml.lake.links import LineageSource, as_columns
 from provml.lake.rows import RunRows
-from provml.lake.schema import DERIVED, TABLES, arrow_schema
+from provml.lake.schema import DERIVED, SCHEMA_VERSION, TABLES, arrow_schema
 from provml.store.checkpoint import format_fingerprint
 from provml.store.siblings import FirstJournalCache
 
@@ -76,6 +77,15 @@ def update(home: str | os.PathLike[str], folder: str | os.PathLike[str], **optio
     return _Builder(home, folder, **options).run(from_nothing=False)
 
 
+def home_id(home: Path, mount_table: Path = MOUNT_TABLE) -> str:
+    """Return what all machines know a home by: its server and path on a network file system, else its host and path."""
+    folder, mount = home.resolve(), find_mount(home, mount_table)
+    if mount is None or not (mount.source.startswith("//") or ":/" in mount.source):
+        return f"{process.host()}:{folder}"
+    parts = (mount.source, mount.root, folder.relative_to(mount.point).as_posix())
+    return "/".join(filter(None, (part.strip("/") for part in parts)))
+
+
 class _Builder:
     """One build or update of a lake."""
 
@@ -94,7 +104,7 @@ class _Builder:
         self.include_open = include_open
         self.prune = prune
         self.on_progress = on_progress
-        self.home_id = f"{process.host()}:{self.home.resolve()}"
+        self.home_id = home_id(self.home)
         self.version = _rows_version()
         self.report = LakeReport()
         self.new_parts: list[Part] = []
@@ -105,11 +115,13 @@ class _Builder:
         previous = self.folder.find(is_replaced=from_nothing)
         if previous is None:
             self.folder.require_free()
-        else:
-            self.folder.remove_leftovers(previous)
         start = Manifest() if previous is None or from_nothing else previous
-        manifest = Manifest(parts=dict(start.parts), runs=dict(start.runs), derived=start.derived)
+        manifest = Manifest(start.version, parts=dict(start.parts), runs=dict(start.runs), derived=start.derived)
         manifest.left_out = {home: runs for home, runs in start.left_out.items() if home != self.home_id}
+        if previous is not None:
+            files = self.folder.files()
+            self.folder.remove_leftovers(previous, files)
+            self._forget_damaged(manifest, self.folder.damaged(manifest, files))
         try:
             self._update(manifest)
             if previous is None or from_nothing or self._has_changed(manifest, previous):
@@ -118,20 +130,34 @@ class _Builder:
             for part in self.new_parts:
                 self.folder.remove_part(part)
             raise
+        if previous is not None and from_nothing:
+            self.report.removed = sorted(previous.runs.keys() - manifest.runs.keys())
         self._count(manifest)
         return self.report
 
     @staticmethod
     def _has_changed(manifest: Manifest, previous: Manifest) -> bool:
-        return (manifest.runs, manifest.parts, manifest.left_out) != (previous.runs, previous.parts, previous.left_out)
+        names = ("version", "runs", "parts", "derived", "left_out")
+        return any(getattr(manifest, name) != getattr(previous, name) for name in names)
 
     def _count(self, manifest: Manifest) -> None:
-        parts = [*manifest.parts.values(), *([manifest.derived] if manifest.derived is not None else [])]
+        parts = manifest.all_parts
         self.report.runs, self.report.parts = len(manifest.runs), len(manifest.parts)
         self.report.rows = sum(file.rows for part in parts for file in part.files.values())
         self.report.size = sum(part.size for part in parts)
 
     # ---- runs
+
+    def _forget_damaged(self, manifest: Manifest, damaged: set[str]) -> None:
+        """Remove damaged parts from the manifest: their runs are read again, if this home has them."""
+        for run, entry in list(manifest.runs.items()):
+            if entry.part in damaged:
+                del manifest.runs[run]
+                if entry.home != self.home_id:
+                    self.report.problems.append(f"{run}: a file with it is damaged; update the lake from {entry.home}")
+        manifest.parts = {name: part for name, part in manifest.parts.items() if name not in damaged}
+        if manifest.derived is not None and manifest.derived.name in damaged:
+            manifest.derived = None
 
     def _update(self, manifest: Manifest) -> None:
         present = {files.run: files for files in scan_runs(self.home) if files.journals}
@@ -141,6 +167,8 @@ class _Builder:
         dropped = {run for run in (*stale, *self.written) if run in manifest.runs}
         self._drop(manifest, dropped)
         manifest.runs.update(self.written)
+        if manifest.version < SCHEMA_VERSION:
+            self._renew_parts(manifest)
         if self.new_parts or dropped or manifest.derived is None:
             self._merge_small(manifest)
             manifest.derived = self._derive(manifest)
@@ -243,6 +271,14 @@ class _Builder:
             manifest.runs[run] = msgspec.structs.replace(manifest.runs[run], part=part.name)
 
     # ---- parts
+
+    def _renew_parts(self, manifest: Manifest) -> None:
+        """Write the parts of other homes again, with the columns of this version."""
+        for part in [part for part in manifest.parts.values() if part not in self.new_parts]:
+            del manifest.parts[part.name]
+            runs = [run for run, entry in manifest.runs.items() if entry.part == part.name]
+            self._replace(manifest, runs, {table: self.folder.read_table(table, part) for table in part.files})
+        manifest.version = SCHEMA_VERSION
 
     def _merge_small(self, manifest: Manifest) -> None:
         """Merge small parts into one if there are many: files of finished runs become segments."""

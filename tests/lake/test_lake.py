@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import msgspec
 import pyarrow.parquet as pq
 import pytest
@@ -22,7 +23,7 @@ from provml.lake import writing
 from provml.lake.folder import LakeFolder, Manifest
 from provml.lake.rows import RunRows
 from provml.lake.schema import SCHEMA_VERSION, TABLES
-from provml.lake.writing import _Builder
+from provml.lake.writing import _Builder, home_id
 from provml.recording.run import Run
 
 
@@ -186,6 +187,15 @@ def test_several_homes_share_a_lake(home: Path, folder: Path, tmp_path: Path) ->
     assert (report.added, report.from_other_homes, report.removed, report.runs) == (["two"], ["one"], [], 2)
 
 
+def test_a_home_on_a_network_file_system_is_the_same_on_all_machines(tmp_path: Path) -> None:
+    table = tmp_path / "mountinfo"
+    mounts = ["36 1 0:9 / /shared rw - nfs4 nas:/export/lab rw", "37 1 0:9 /team /pod rw - nfs4 nas:/export/lab/ rw"]
+    table.write_text("\n".join(["1 0 8:1 / / rw - ext4 /dev/a rw", *mounts]))
+    assert home_id(Path("/shared/team/home"), table) == home_id(Path("/pod/home"), table) == "nas:/export/lab/team/home"
+    assert home_id(Path("/local/home"), table) == f"{os.uname().nodename}:/local/home"
+    assert home_id(Path("/local/home"), tmp_path / "nothing") == f"{os.uname().nodename}:/local/home"
+
+
 def test_an_open_run_is_counted_or_included(home: Path, folder: Path) -> None:
     run = Run("lab", home=home, model="net", run="open", strict=True, capture_environment=False)
     try:
@@ -266,9 +276,66 @@ def test_files_of_killed_builds_are_removed_after_a_day(home: Path, folder: Path
     old, new = folder / "runs" / "killed.parquet.part", folder / "runs" / "running.parquet.part"
     for path in (old, new):
         path.write_bytes(b"x")
-    os.utime(old, (1, 1))
+    manifest = folder / "manifest" / "00000000.json"
+    manifest.write_bytes(b"{}")
+    for path in (old, manifest):
+        os.utime(path, (1, 1))
     provml.lake.update(home, folder)
-    assert (old.exists(), new.exists()) == (False, True)
+    assert (old.exists(), manifest.exists(), new.exists()) == (False, False, True)
+
+
+@pytest.mark.parametrize("damage", ["remove", "cut"])
+def test_an_update_repairs_damaged_files(home: Path, folder: Path, tmp_path: Path, damage: str) -> None:
+    provml.lake.build(home, folder)
+    record(tmp_path / "other", "two")
+    provml.lake.update(tmp_path / "other", folder)
+    for file in (folder / "sections").iterdir():
+        file.unlink() if damage == "remove" else os.truncate(file, 100)
+    with pytest.raises(FileFormatError, match=r"gone or damaged.*Run `provml lake update`"):
+        provml.lake.open(folder)
+    report = provml.lake.update(home, folder)
+    assert report.added == ["one"]
+    assert [problem.partition(":")[0] for problem in report.problems] == ["two"]  # of another home
+    assert provml.lake.update(tmp_path / "other", folder).added == ["two"]
+    assert count(folder, "sections") == 6
+
+
+def test_damage_inside_a_file_is_reported(home: Path, folder: Path) -> None:
+    provml.lake.build(home, folder)
+    with provml.lake.open(folder) as lake:
+        for file in (folder / "sections").iterdir():
+            file.write_bytes(bytes(file.stat().st_size - 500) + file.read_bytes()[-500:])
+        with pytest.raises(FileFormatError, match="gone or damaged"):
+            lake.ask("b10")
+    record(home, "two")
+    with pytest.raises(FileFormatError, match=r"sections.*gone or damaged.*build the lake again"):
+        provml.lake.update(home, folder)
+
+
+def test_an_older_schema_is_renewed_by_an_update(
+    home: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:  # an older provml, whose runs have fewer columns
+        columns = tuple(column for column in TABLES["runs"].columns if column.name != "problems")
+        patch.setitem(TABLES, "runs", TABLES["runs"]._replace(columns=columns))
+        provml.lake.build(home, folder)
+        record(tmp_path / "other", "two")
+        provml.lake.update(tmp_path / "other", folder)
+    manifest = folder / "manifest" / "00000002.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b'"version":2', b'"version":1'))
+    with pytest.raises(FileFormatError, match=r"version 1 is older .*provml lake update HOME"):
+        provml.lake.open(folder)
+    monkeypatch.setattr(writing, "format_fingerprint", lambda: "another mapping")
+    provml.lake.update(home, folder)
+    with provml.lake.open(folder) as lake:
+        assert lake.rows("SELECT run, problems FROM runs ORDER BY run")[1] == [("one", 0), ("two", None)]
+
+
+def test_a_build_reports_the_runs_that_it_drops(home: Path, folder: Path, tmp_path: Path) -> None:
+    record(tmp_path / "other", "two")
+    provml.lake.update(tmp_path / "other", folder)
+    report = provml.lake.build(home, folder)
+    assert (report.added, report.removed) == (["one"], ["two"])
 
 
 # ---- wrong input
@@ -330,8 +397,29 @@ def test_sql_that_is_wrong(home: Path, folder: Path) -> None:
             lake.sql("epoch")
         with pytest.raises(provml.errors.QueryError, match="no_such_column"):
             lake.rows("SELECT no_such_column FROM runs")
+        with pytest.raises(provml.errors.QueryError, match="has no parameter :nmae"):
+            lake.sql("SELECT name FROM runs", nmae="one")
+        assert lake.rows("SELECT {'a':1} AS \":x\" /* :y */")[1] == [({"a": 1},)]  # none of these is a parameter
         with pytest.raises(provml.errors.QueryError, match="parameter :run, which has no value"):
             lake.rows("SELECT name FROM runs WHERE run = :run", name=":other")
+
+
+def test_a_closed_lake_and_a_connection_with_two_lakes(home: Path, folder: Path, tmp_path: Path) -> None:
+    provml.lake.build(home, folder)
+    record(tmp_path / "other", "two")
+    provml.lake.build(tmp_path / "other", tmp_path / "second")
+    with duckdb.connect() as connection:
+        with provml.lake.open(folder, connection=connection) as lake:
+            assert lake.sql("runs").project("run").fetchall() == [("one",)]
+            with pytest.raises(WrongValue, match=r"a connection without another lake.*connection\.cursor"):
+                provml.lake.open(tmp_path / "second", connection=connection)
+            with provml.lake.open(tmp_path / "second", connection=connection.cursor()) as second:
+                assert second.rows("SELECT run FROM runs")[1] == [("two",)]
+            assert lake.rows("SELECT run FROM runs")[1] == [("one",)]
+        with provml.lake.open(tmp_path / "second", connection=connection) as second:
+            assert second.rows("SELECT run FROM runs")[1] == [("two",)]
+    with pytest.raises(ValueError, match="This lake is closed"):
+        lake.table()
 
 
 # ---- DataFrames

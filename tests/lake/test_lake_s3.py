@@ -75,6 +75,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_lake_in_an_object_store(home: Path) -> None:
     with pytest.raises(LakeNotFound, match="no such folder"):
         provml.lake.open(LAKE)
+    with pytest.raises(LakeNotFound, match="there is no bucket typo"):
+        provml.lake.build(home, "s3://typo/lake")
     result = CliRunner().invoke(main, ["lake", "build", str(home), "-o", LAKE])
     assert result.exit_code == 0, result.output
     assert "1 open and left out" in result.output
