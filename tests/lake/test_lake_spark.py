@@ -14,6 +14,7 @@ import provml.lake
 from lake.helpers import GOLDEN, answer_of, assert_same, assert_same_table, write_golden_home
 from lake.spark_cluster import SHORT_LIVED, cluster, session
 from lake.worlds import record_world
+from provml.errors import FileFormatError, QueryError
 from provml.lake.twins import twins
 from provml.store import Store
 
@@ -34,6 +35,7 @@ CASES = ("q3-given", "q5", "l4", "l5-wide", "l7-high", "b10-given", "b12-any")
 def test_spark_answers_as_the_store_does(tmp_path: Path) -> None:
     home = write_golden_home(tmp_path / "home")
     record_world(home, seed=3)
+    (tmp_path / "empty" / "runs").mkdir(parents=True)
     provml.lake.build(home, tmp_path / "lake", include_open=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -55,6 +57,17 @@ def test_spark_answers_as_the_store_does(tmp_path: Path) -> None:
                 epochs = lake.sql()  # a DataFrame of Spark
                 assert epochs.filter("model = 'alexnet'").count() > 0
                 assert lake.to_arrow().num_rows == epochs.count()
+                with pytest.raises(QueryError, match="no_such_column"):
+                    lake.rows("SELECT no_such_column FROM runs")
+                provml.lake.build(tmp_path / "empty", tmp_path / "second")
+                with provml.lake.open(tmp_path / "second", "spark", session=spark) as second:
+                    assert second.rows("SELECT count(*) FROM runs")[1] == [(0,)]
+                assert lake.sql("runs").count() > 0  # of the same session, but not of the other lake
+                assert not spark.catalog.tableExists("runs")
+                for file in (tmp_path / "lake" / "runs").iterdir():
+                    file.unlink()
+                with pytest.raises(FileFormatError, match="gone or damaged"):
+                    lake.table()
         finally:
             spark.stop()
 

@@ -85,6 +85,9 @@ def _record_training(run: Run, chance: random.Random, data: list[Any]) -> list[A
             for batch in epoch.batches(range(chance.randrange(3))):
                 batch.measured(loss=chance.choice((chance.random(), float("nan"), 1)), accuracy=chance.random())
             epoch.measured(loss=chance.choice((chance.random(), float("inf"), 2)), accuracy=chance.random())
+            if chance.random() < 0.4:  # the same measure again
+                for value in chance.sample((10.0, 9.0, -3.5, 1e-7, float("nan")), 3):
+                    epoch.measured(loss=value)
             if chance.random() < 0.5:
                 with epoch.validation() as validation:
                     validation.measured(loss=chance.random())

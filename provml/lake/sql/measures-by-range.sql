@@ -18,4 +18,4 @@ FROM trainings r
 JOIN sections s ON s.stage = r.training
 JOIN measures m ON m.section = s.section
 WHERE s.trains
-ORDER BY r.started NULLS FIRST, epoch, measure, value__number NULLS FIRST, training, dataset
+ORDER BY r.started NULLS FIRST, epoch, measure, value__number NULLS LAST, value__text, training, dataset

@@ -29,16 +29,24 @@ WITH bounds AS (
   UNION
   SELECT v.section, 'validation measure', m.name, m.number, m.text, m.type
   FROM measures m JOIN validations v ON v.validation = m.section
-), numbered AS (
-  -- values of the same name in order: those with more characters 2 before the sign sort first
-  SELECT section, kind, concat(name, chr(1), repeat(chr(2), CAST(row_number() OVER (
-           PARTITION BY section, kind, name ORDER BY number DESC NULLS LAST, text DESC, type DESC) - 1 AS INT)),
-           '=', text) AS pair
-  FROM pairs
+), repeated AS (
+  SELECT section, kind, name FROM pairs GROUP BY section, kind, name HAVING count(*) > 1
+), texts_of_pairs AS (
+  -- the character 1 sorts names as they are; values of a repeated name have more characters 2 the lower they are
+  SELECT p.section, p.kind, concat(p.name, chr(1), '=', p.text) AS pair
+  FROM pairs p
+  LEFT JOIN repeated r ON r.section = p.section AND r.kind = p.kind AND r.name = p.name
+  WHERE r.name IS NULL
+  UNION ALL -- few names are repeated, and numbering all pairs takes long
+  SELECT p.section, p.kind, concat(p.name, chr(1), repeat(chr(2), CAST(row_number() OVER (
+           PARTITION BY p.section, p.kind, p.name ORDER BY p.number DESC NULLS FIRST, p.text DESC, p.type DESC
+         ) - 1 AS INT)), '=', p.text)
+  FROM pairs p
+  JOIN repeated r ON r.section = p.section AND r.kind = p.kind AND r.name = p.name
 ), texts AS (
-  -- the character 1 sorts names as they are; both characters are removed at the end
-  SELECT section, kind, translate(array_join(array_sort(array_agg(pair)), ', '), concat(chr(1), chr(2)), '') AS joined
-  FROM numbered GROUP BY section, kind
+  SELECT section, kind,
+         replace(replace(array_join(array_sort(array_agg(pair)), ', '), chr(1), ''), chr(2), '') AS joined
+  FROM texts_of_pairs GROUP BY section, kind
 ), wide AS (
   SELECT section,
          max(CASE WHEN kind = 'setting' THEN joined END) AS hyperparameters,

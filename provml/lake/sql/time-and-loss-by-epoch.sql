@@ -13,4 +13,4 @@ FROM sections s
 JOIN sections t ON t.section = s.stage
 LEFT JOIN measures m ON m.section = s.section AND m.name = :measure
 WHERE s.trains AND s.idx <= :first AND s.run IN (SELECT run FROM chosen)
-ORDER BY t.started NULLS FIRST, epoch, value__number NULLS FIRST, value__text NULLS FIRST, training
+ORDER BY t.started NULLS FIRST, epoch, m.type IS NOT NULL, value__number NULLS LAST, value__text, training
