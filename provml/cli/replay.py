@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from provml.cli.options import format_option, home_option, print_answer, require_home, require_modules
+from provml.cli.options import format_option, home_option, local_home, print_answer, require_modules
 from provml.errors import plural
 
 PROTOCOLS = ("dfanalyzer", "provlake", "mlflow", "openlineage")
@@ -29,7 +29,7 @@ def replay(protocols: tuple[str, ...], fmt: str, home: Path | None) -> None:
     from provml.answers import Answer
     from provml.web.ingest.replay import replay as translate_again
 
-    runs = translate_again(require_home(home).absolute(), protocols)
+    runs = translate_again(local_home(home), protocols)
     if fmt != "table" or runs:
         print_answer(Answer(["protocol", "run", "changed"], [tuple(run) for run in runs]), fmt)
     changed = sum(run.changed for run in runs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,14 +40,13 @@ def serve(home: Path | None, host: str, port: int, link: bool, quiet: bool, **op
     """
     require_modules("serve", "starlette", "uvicorn", "jinja2")
     from provml.web.command import new_link, run_service
+    from provml.web.log_format import log_to_stderr
 
     folder = local_home(home)
     if link:
         click.echo(new_link(folder))
         return
-    logging.basicConfig(
-        level=logging.WARNING if quiet else logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr
-    )
+    log_to_stderr(logging.WARNING if quiet else logging.INFO)
     run_service(folder, host, port, tokens=_tokens(), say=click.echo, **options)
 
 

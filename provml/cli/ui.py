@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-import sys
 import webbrowser
 from pathlib import Path
 
@@ -30,6 +29,7 @@ def ui(port: int | None, no_browser: bool, read_only: bool, home: Path | None) -
     """
     require_modules("serve", "starlette", "uvicorn", "jinja2")
     from provml.web.command import new_link, run_service
+    from provml.web.log_format import log_to_stderr
 
     folder = require_home(home).absolute()
 
@@ -48,7 +48,7 @@ def ui(port: int | None, no_browser: bool, read_only: bool, home: Path | None) -
         if line.startswith("Browser: "):
             open_link(line.split()[1])
 
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
+    log_to_stderr(logging.WARNING)
     options = {"socket": None, "also_listen": (), "allow_host": (), "cors": (), "base_url": "", "no_token": False}
     chosen = _free_port() if port is None else port
     run_service(

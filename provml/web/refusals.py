@@ -12,6 +12,7 @@ from collections import Counter, OrderedDict
 from pathlib import Path
 
 from provml.journal.refusals import Refusal, read_refusals, write_refusals
+from provml.journal.run_files import RUN_ID
 from provml.web.problems import Problem
 
 logger = logging.getLogger("provml.web")
@@ -48,6 +49,8 @@ class Refusals:
         if problem.status not in STATUSES:
             return
         run = str(problem.extra.get("run", run))
+        if problem.status == 401 or not RUN_ID.fullmatch(run):  # without a token, a client may name anything
+            run = ""
         key = protocol, client, problem.code, run
         with self._lock:
             self.totals[protocol, problem.code] += 1

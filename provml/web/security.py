@@ -289,7 +289,10 @@ class SecurityMiddleware:
 async def _preflight(send: Send) -> None:
     headers = [
         (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, PATCH, DELETE"),
-        (b"access-control-allow-headers", b"authorization, content-type, if-none-match, if-match, upload-offset"),
+        (
+            b"access-control-allow-headers",
+            b"authorization, content-type, if-none-match, if-modified-since, upload-offset",
+        ),
         (b"access-control-max-age", b"600"),
     ]
     await send({"type": "http.response.start", "status": 204, "headers": headers})

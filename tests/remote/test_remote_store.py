@@ -284,11 +284,12 @@ def test_commands_take_the_url_of_a_service(served: tuple[ServiceProcess, Path],
 
 
 def test_commands_that_read_files_say_so(served: tuple[ServiceProcess, Path]):
-    for command in ("verify", "rebuild", "gc", "replay", "sync --to http://127.0.0.1:9"):
+    for command in ("verify", "rebuild", "gc", "sync --to http://127.0.0.1:9"):
         result = invoke(served[0].url, *command.split())
         assert result.exit_code == 1
         assert "on the machine of the service" in result.stderr
     assert invoke(served[0].url, "log", "-f").exit_code == 2
+    assert "needs a directory" in invoke(served[0].url, "replay").stderr
 
 
 def test_a_file_is_loaded_listed_validated_and_unloaded(service: ServiceProcess, tmp_path: Path):

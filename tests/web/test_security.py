@@ -9,6 +9,7 @@ import errno
 import gzip
 import http.client
 import json
+import logging
 import os
 import re
 import shutil
@@ -30,6 +31,7 @@ from provml import web as web_package
 from provml.store import query_worker
 from provml.web import access_log
 from provml.web.app import create_app
+from provml.web.log_format import LogFormatter
 from provml.web.problems import Problem
 from provml.web.routing import ServiceRoute, read_body
 from provml.web.service import Service
@@ -398,11 +400,16 @@ def test_the_log_is_printable_and_has_no_tokens(server: Server):
     server.send("GET", "/api/v1/runs%0d%0aINFO%20all%20is%20well", bearer(READ))
     server.send("GET", f"/login?ticket={'t' * 30}")
     server.send("GET", "/" + "a" * 5000)
+    for number in range(3):
+        path = f"/api/v1/runs/r{number}%0aINFO%20all%20is%20well%1b%5b31m/journals/main"
+        assert server.send("PUT", path, {"Content-Type": "application/x-ndjson"}, b"x").status == 401
     server.send("GET", f"/sparql?query={quote('ASK { <http://example.org/secret-query> ?p ?o }')}", bearer(READ))
     time.sleep(0.1)
     log = server.log.read_text()
     assert "\\r\\nINFO all is well" in log
     assert not [line for line in log.splitlines() if line.startswith("INFO all is well")]
+    assert log.count("REFUSED 401: a journal request") == 1  # not once for each name
+    assert "\x1b" not in log
     assert max(map(len, log.splitlines())) < 500
     for secret in (READ, WRITE, "t" * 30, "secret-query"):
         assert secret not in log
@@ -411,6 +418,11 @@ def test_the_log_is_printable_and_has_no_tokens(server: Server):
 def test_a_path_in_the_log_is_short_and_escaped():
     assert access_log.printable("/a\x1b[31m\n" + "x" * 300).startswith("/a\\x1b[31m\\n")
     assert len(access_log.printable("x" * 10_000)) < 250
+
+
+def test_a_record_is_a_line_of_the_log_and_the_rest_is_indented():
+    record = logging.LogRecord("x", logging.INFO, "", 0, "%s failed\x1b[31m", ("a\n2026 all is well",), None)
+    assert LogFormatter("%(message)s").format(record) == "a\n    2026 all is well failed\\x1b[31m"
 
 
 def test_the_service_unpickles_nothing():
