@@ -308,15 +308,20 @@ def add_missing_times(schema: dict[str, Table]) -> str:
 
 
 def _trainings(epochs: Table) -> list[Table]:
-    """Return the epochs of each training: another one begins where the number of the epoch does not increase."""
+    """Return the epochs of each training: another one begins where the number of the epoch does not increase.
+
+    A number that is too large for its place, such as 19912 between 198 and 200, is damaged and begins none.
+    """
     trainings: list[Table] = []
     last = math.inf
-    for row in sorted(epochs, key=_time):
-        number = _to_float(row.get("epoch"))
+    rows = sorted(epochs, key=_time)
+    numbers = [_to_float(row.get("epoch")) for row in rows]
+    for row, number, following in zip(rows, numbers, [*numbers[1:], math.nan], strict=False):
         if number <= last:
             trainings.append([])
         trainings[-1].append(row)
-        last = number
+        if number <= last or not last < following <= number:
+            last = number
     return trainings
 
 

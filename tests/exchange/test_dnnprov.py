@@ -298,6 +298,16 @@ def test_a_dump_with_pipes_and_without_times_of_trainings_is_read(tmp_path: Path
     assert all(isinstance(journal[-1], events.End) for journal in (first, second))
 
 
+def test_a_damaged_number_of_an_epoch_begins_no_training_where_trainings_have_no_times(tmp_path: Path):
+    damaged = '2|"110.0"|"4.75"|NULL| 112\n2|"115.0"|"4.75"|0.5|2'
+    text = PIPES.replace('2|"110.0"|"4.75"|NULL| 1', damaged).replace("COPY 3 RECORDS", "COPY 4 RECORDS")
+    runs = dnnprov.read_journals(dump(tmp_path, text)).values()
+    epochs = [
+        [event.index for event in run if isinstance(event, events.Begin) and event.kind == "epoch"] for run in runs
+    ]
+    assert epochs == [[1, 113, 3], [1]]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
