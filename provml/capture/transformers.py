@@ -160,9 +160,9 @@ class Capture(CaptureBase, TrainerCallback):
         output, self._output = self._output, None
         if output is None or not self._reads_files or self.last_training is None:
             return
-        files = [output / name for name in WEIGHT_FILES if (output / name).is_file()]
-        if files and files[0].stat().st_mtime_ns >= self._began_ns:
-            self.saved(files[0])
+        weights = weights_in(output)
+        if weights is not None and weights.stat().st_mtime_ns >= self._began_ns:
+            self.saved(weights)
 
     def done(self, *, error: BaseException | None = None) -> None:
         """Record the folder of the model, then end and save what is open."""
@@ -293,6 +293,11 @@ class Capture(CaptureBase, TrainerCallback):
             epoch.done()
         else:
             self.end_evaluation(measures)
+
+
+def weights_in(folder: str | PathLike[str]) -> Path | None:
+    """Return the file of weights in a folder that `save_model` wrote; None if there is none."""
+    return next((path for name in WEIGHT_FILES if (path := Path(folder, name)).is_file()), None)
 
 
 def _planned_epochs(state: Any) -> int | None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import provml
 from capture import test_boosting, test_keras, test_lightning, test_transformers
-from capture.autolog.contracts import AutologContract
-from capture.contract import Expected
+from capture.autolog.contracts import AutologContract, autologging
+from capture.contract import Expected, ask, digest_of
+
+transformers: Any = pytest.importorskip("transformers")
 
 pytestmark = [
     pytest.mark.xdist_group("torch"),  # loading PyTorch takes seconds: once is enough
@@ -30,6 +35,36 @@ class TestLightning(AutologContract):
 class TestTransformers(AutologContract):
     software = "transformers"
     explicit = test_transformers.TestTransformers
+
+
+@pytest.mark.parametrize("is_pretrained", [False, True], ids=["module", "PreTrainedModel"])
+def test_a_folder_that_a_trained_model_is_saved_in_is_recorded(is_pretrained: bool, tmp_path: Path):
+    """The Trainer saves a module itself, and has a PreTrainedModel save itself. No callback is told of either."""
+    network = PretrainedNetwork(transformers.PretrainedConfig()) if is_pretrained else test_transformers.Network()
+    untrained = PretrainedNetwork(transformers.PretrainedConfig())
+    with autologging(home=tmp_path / "home", strict=True, capture_environment=False, frameworks=["transformers"]):
+        training = test_transformers.trainer(tmp_path, network, epochs=1, save_strategy="no", eval_strategy="no")
+        training.train()
+        training.save_model(tmp_path / "final")
+        untrained.save_pretrained(tmp_path / "other")
+    with provml.open(tmp_path / "home") as store:
+        models = "SELECT DISTINCT ?d { ?t a provml:TrainingExecution . ?m prov:wasGeneratedBy ?t ; provlake:sha256 ?d }"
+        digests = ask(store, models)
+    assert digests == [(digest_of(tmp_path / "final" / "model.safetensors"),)]
+
+
+class PretrainedNetwork(transformers.PreTrainedModel):
+    """The network of the tests as a model of Transformers."""
+
+    config_class = transformers.PretrainedConfig
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.network = test_transformers.Network()
+        self.post_init()
+
+    def forward(self, pixels: Any, labels: Any = None) -> Any:
+        return self.network(pixels, labels)
 
 
 class TestXGBoost(AutologContract):
