@@ -119,6 +119,12 @@ class CaptureModels:
             self._files.set(path, model)
         return model
 
+    def record_saved(self, model: Any, path: Any) -> None:
+        """Record a file that an object was saved in after its training; nothing if no training here produced it."""
+        data = self.lookup(model)
+        if data is not None:
+            self._files.set(path, self._run.saved(data, path))
+
     def set_last(self, model: Data, part: str = "") -> None:
         """Set the model that the last training produced; `part` is the name of one of several networks."""
         self.last = model

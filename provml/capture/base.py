@@ -296,6 +296,11 @@ class CaptureBase(EndsOnExit):
         """Record that the model of the last training was saved in this file or folder; None: it is in memory only."""
         return self._record_saved(path, "", fields)
 
+    @never_raise
+    def record_saved_object(self, model: Any, path: Any) -> None:
+        """Record a file that a model object was saved in after its training, which need not be the last one."""
+        self.models.record_saved(model, path)
+
     def _record_saved(self, path: Any, part: str, fields: dict[str, Any]) -> Data | None:
         """Record that the model, or the part of it with this name, was saved."""
         if self.last_training is not None:

@@ -85,7 +85,11 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         sets = {name: matrix for matrix, name in call.get("evals") or ()}
         training_matrix = call.get("dtrain")
         self._training_set_name = next((n for n, matrix in sets.items() if matrix is training_matrix), "train")
-        values = {"booster": None, **self.current_hyperparameters(), self.epoch_count_parameter: self._planned_rounds}
+        try:
+            current = self.current_hyperparameters()
+        except xgboost.core.XGBoostError:  # wrong settings: the training is about to raise this itself
+            return
+        values = {"booster": None, **current, self.epoch_count_parameter: self._planned_rounds}
         values |= {"early_stopping_rounds": call.get("early_stopping_rounds"), "folds": len(folds) if folds else None}
         self.data.reset("training", "validation")
         for name, matrix in sets.items():

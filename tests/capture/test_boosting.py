@@ -223,6 +223,14 @@ def test_early_stopping_of_lightgbm_changes_the_number_of_rounds_and_records_the
         assert model_facts(store)["best_round"] == model.best_iteration
 
 
+def test_wrong_settings_of_xgboost_are_no_capture_error(home: Path):
+    x, y = some_rows(slice(0, 40))
+    with XGBoostCapture("digits", home=home, capture_environment=False) as capture:
+        with pytest.raises(xgboost.core.XGBoostError, match="Unknown objective"):
+            xgboost.train({"objective": "nope"}, xgboost.DMatrix(x, y), 2, callbacks=[capture])
+        assert capture.run.capture_errors == 0
+
+
 def test_a_lightgbm_training_that_raised_is_failed_and_has_no_model(home: Path):
     with LightGBMCapture("digits", save_model=home.parent / "net.txt", **settings(home)) as capture:
         with pytest.raises(Boom):

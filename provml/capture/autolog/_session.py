@@ -111,7 +111,7 @@ class Session:
             return
         capture = self.capture(framework)
         if capture is not None and capture.stage is None and capture.models.lookup(model) is not None:
-            capture.saved(path)
+            capture.record_saved_object(model, path)
 
     def finish(self) -> None:
         """End what autolog began: its captures, and its run unless the user began it."""

@@ -47,6 +47,8 @@ class Recorder:
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self.classes: weakref.WeakSet[type] = weakref.WeakSet()
+        """Classes whose methods are wrapped."""
         self._predictions: dict[int, Prediction] = {}
         self._evaluations: dict[int, Stage] = {}
         self._transforms: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -230,8 +232,7 @@ def activate(session: Session, patches: Patches) -> None:
 
 
 def _classes(base: Any) -> Iterator[type]:
-    """Return the base classes with methods to wrap, and all classes of estimators."""
-    yield from (value for name, value in vars(base).items() if name.endswith("Mixin") and isinstance(value, type))
+    """Return all classes of estimators."""
     waiting, visited = [base.BaseEstimator], set()
     while waiting:
         cls = waiting.pop()
@@ -242,6 +243,15 @@ def _classes(base: Any) -> Iterator[type]:
 
 
 def _wrap_class(recorder: Recorder, patches: Patches, cls: type) -> None:
+    """Wrap the methods that a class of estimators and its bases define, such as `LinearClassifierMixin.predict`."""
+    for base in cls.__mro__:
+        is_of_sklearn = base.__module__.partition(".")[0] == "sklearn"
+        if base not in recorder.classes and (base is cls or is_of_sklearn):
+            recorder.classes.add(base)
+            _wrap_methods(recorder, patches, base)
+
+
+def _wrap_methods(recorder: Recorder, patches: Patches, cls: type) -> None:
     """Wrap the methods that a class defines itself."""
     for name in METHODS:
         value = vars(cls).get(name)

@@ -94,7 +94,7 @@ class Capture(CaptureBase, keras.callbacks.Callback):
         values["num_layers"] = len(layers)
         self.data.reset("training", "validation")
         using = self.data.get("training", lambda: record_arguments(self.run, arguments, "training"))
-        self._files = CheckpointFiles(self.models, self._callbacks if self._reads_files else [])
+        self._files = CheckpointFiles(self.models, self._callbacks if self._reads_files else [], own_name(model))
         stage = self.begin_training(values, using=using, model=model, after=self.try_or(self._restored_backup, None))
         for kind in dict.fromkeys(self._optimizers.kinds):
             stage.implemented_by(kind, software="keras", version=keras.__version__, backend=keras.backend.backend())
@@ -198,6 +198,11 @@ class Capture(CaptureBase, keras.callbacks.Callback):
                 self._save_path.parent.mkdir(parents=True, exist_ok=True)
                 model.save(self._save_path)
             self._record_model()
+
+    def record_saved_object(self, model: Any, path: Any) -> None:
+        """Record the model of the last training if that is still to be done, then the file of a model."""
+        self._save()
+        super().record_saved_object(model, path)
 
     @never_raise
     def _record_model(self) -> None:

@@ -33,10 +33,12 @@ class CheckpointFiles:
     The callbacks may come after the capture, so files are recorded when the next hook is called.
     """
 
-    def __init__(self, models: CaptureModels, callbacks: list[Any]) -> None:
+    def __init__(self, models: CaptureModels, callbacks: list[Any], name: str = "") -> None:
         self.by_epoch: dict[int, Data] = {}
         """Models as they are at the end of an epoch."""
         self._models = models
+        self._name = name
+        """The name that the user gave to the model; empty if there is none."""
         self._checkpoints = [c for c in callbacks if isinstance(c, keras.callbacks.ModelCheckpoint)]
         self._backups = [_backup_path(c) for c in callbacks if isinstance(c, keras.callbacks.BackupAndRestore)]
         self._expected: list[ExpectedFile] = []
@@ -69,8 +71,8 @@ class CheckpointFiles:
             if version is None or version == self._versions.get(file.path) or version[0] < self._began_ns:
                 continue
             self._versions[file.path] = version
-            is_current, epoch = file.is_complete_epoch, file.epoch.index
-            model = self._models.record_file(file.epoch, file.path, is_current=is_current, epoch=epoch)
+            fields = {"is_current": file.is_complete_epoch, "name": self._name, "epoch": file.epoch.index}
+            model = self._models.record_file(file.epoch, file.path, **fields)
             if file.is_complete_epoch:
                 self.by_epoch[file.epoch.index] = model
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -188,3 +189,18 @@ def test_a_fit_that_an_exception_left_says_why_although_the_script_caught_it(iso
         for kind in ("TrainingExecution", "TrainingEpochExecution"):
             assert ask(store, f"SELECT ?s {{ ?t a provml:{kind} ; provlake:status ?s }}") == [("INTERRUPTED",)]
         assert used(store)["epochs"] == 5
+
+
+def test_a_file_is_one_of_the_model_that_was_saved_and_not_of_the_last_one(isolated_home: Path, tmp_path: Path):
+    x, y = (array[:40] for array in DIGITS["training"])
+    models = {name: small(name) for name in ("teacher", "pupil")}
+    checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"))
+    with autologging(name="digits", strict=True):
+        for model in models.values():
+            model.fit(x, y, verbose=0, callbacks=[checkpoint] if model.name == "teacher" else [])
+        for name, model in models.items():
+            model.save(tmp_path / f"{name}.keras")
+    (journal,) = (isolated_home / ".provml").glob("runs/*/main.jsonl")
+    lines = map(json.loads, journal.read_text().splitlines())
+    names = {Path(line["path"]).name: line["name"] for line in lines if line["e"] == "data" and line.get("path")}
+    assert names == {"best.keras": "teacher", "teacher.keras": "teacher", "pupil.keras": "pupil"}

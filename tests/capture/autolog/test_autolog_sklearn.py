@@ -15,13 +15,14 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 import provml
 from capture import test_sklearn
 from capture.autolog.contracts import AutologContract, autologging
 from capture.contract import ask, evaluated_models, measures_by_epoch, models_of
 from capture.digits import digits
+from provml.capture.autolog.sklearn import METHODS
 
 X, Y = (array[:200] for array in digits()["training"])
 X_TEST, Y_TEST = (array[:100] for array in digits()["test"])
@@ -82,7 +83,7 @@ def test_a_cross_validation_is_one_validation_with_its_folds(recording: Path):
 def test_a_metric_of_a_prediction_is_an_evaluation_of_the_model(recording: Path):
     from sklearn import metrics
 
-    first, second = SVC().fit(X, Y), LogisticRegression(max_iter=500).fit(X, Y == 1)
+    first, second = LinearSVC().fit(X, Y), LogisticRegression(max_iter=500).fit(X, Y == 1)
     predicted = first.predict(X_TEST)
     accuracy, recall = (
         metrics.accuracy_score(Y_TEST, predicted),
@@ -142,6 +143,24 @@ def test_estimators_look_and_behave_as_before(recording: Path):
     provml.autolog(False)
     assert not hasattr(SVC.fit, "__wrapped__") or "autolog" not in SVC.fit.__code__.co_filename
     assert "__init_subclass__" not in vars(BaseEstimator)
+
+
+def test_all_estimators_of_scikit_learn_are_recorded(recording: Path):
+    """A method that an estimator inherits from a class that is no estimator, such as `predict`, is one of them."""
+    from sklearn.utils import all_estimators
+
+    def is_wrapped(function: Any) -> bool:
+        is_own = function.__code__.co_filename.endswith("autolog/sklearn.py")
+        return is_own or (hasattr(function, "__wrapped__") and is_wrapped(function.__wrapped__))
+
+    missed = []
+    for name, cls in all_estimators():
+        for method in METHODS:
+            value = next((vars(base)[method] for base in cls.__mro__ if method in vars(base)), None)
+            function = getattr(value, "fn", value)  # of a method that only some instances have
+            if inspect.isfunction(function) and not is_wrapped(function):
+                missed.append(f"{name}.{method}")
+    assert missed == []
 
 
 def test_a_class_that_is_defined_later_is_recorded_too(recording: Path):
