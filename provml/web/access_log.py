@@ -7,6 +7,7 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from provml.web.log_format import escape
 from provml.web.metrics import RequestMetrics
 
 logger = logging.getLogger("provml.access")
@@ -50,5 +51,4 @@ class AccessLog:
 
 def printable(text: str) -> str:
     """Return text of a client for a log: short, and without control characters."""
-    shown = text[:MAX_PATH].encode("unicode_escape").decode("ascii")
-    return shown + "…" if len(text) > MAX_PATH else shown
+    return escape(text[:MAX_PATH]) + ("…" if len(text) > MAX_PATH else "")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from provml.errors import FileFormatError, HomeNotFound
@@ -55,7 +56,14 @@ def run_service(
 
 
 def check(settings: ServiceSettings) -> None:
-    """Raise an error for settings that would let everybody in."""
+    """Raise an error for settings that would let everybody in, or that no client can use."""
+    parts = urlsplit(settings.base_url)
+    if settings.base_url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/")):
+        raise FileFormatError(
+            f"--base-url is {settings.base_url}, and has to be an address without a path, such as https://host:8420",
+            "Give the service a host name or a port of its own: its pages refer to each other from the root.",
+            file="serve",
+        )
     if settings.is_loopback:
         return
     if settings.no_token:

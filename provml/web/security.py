@@ -137,7 +137,8 @@ class Guard:
 
     def set_cookie(self, value: str) -> str:
         """Return the header `Set-Cookie` for a cookie."""
-        return f"{self.cookie_name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={COOKIE_SECONDS}"
+        secure = "; Secure" if self.settings.base_url.startswith("https:") else ""
+        return f"{self.cookie_name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={COOKIE_SECONDS}{secure}"
 
     def _limit(self, access: Access) -> Access:
         return "read" if self.settings.read_only and access == "write" else access
@@ -238,6 +239,8 @@ class SecurityMiddleware:
         self.app = app
         self.hosts = HostCheck(settings)
         self.origins = frozenset(settings.cors_origins)
+        own = [settings.base_url.rstrip("/")] if settings.base_url else []  # a proxy may change the Host
+        self.writing_origins = self.origins.union(own)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request and pass it on."""
@@ -272,7 +275,7 @@ class SecurityMiddleware:
             return Problem(400, "AmbiguousLength", "Send Content-Length or Transfer-Encoding, not both.")
         if "\x00" in scope["path"]:
             return Problem(400, "InvalidPath", "The path has a null character.")
-        if scope["method"] not in SAFE_METHODS and is_foreign(headers, self.origins):
+        if scope["method"] not in SAFE_METHODS and is_foreign(headers, self.writing_origins):
             return Problem(403, "ForeignOrigin", "Pages of other origins cannot write here. Allow one with --cors.")
         return None
 

@@ -28,9 +28,11 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from provml import web as web_package
+from provml.errors import FileFormatError
 from provml.store import query_worker
 from provml.web import access_log
 from provml.web.app import create_app
+from provml.web.command import check
 from provml.web.log_format import LogFormatter
 from provml.web.problems import Problem
 from provml.web.routing import ServiceRoute, read_body
@@ -125,6 +127,21 @@ def test_nothing_is_written_by_a_request_that_a_form_can_send(client: TestClient
         if method == "POST" and not route.path.startswith(("/sparql", "/graphs")):
             assert route.content_types, f"{route.path} takes any type"
             assert not set(route.content_types) & set(SIMPLE_TYPES), route.path
+
+
+def test_a_proxy_may_change_the_host(home: Path):
+    settings = ServiceSettings(home, tokens=Tokens(READ, WRITE), base_url="https://lab.example")
+    with Service(settings) as service, TestClient(create_app(service), base_url=HOST, headers=bearer(WRITE)) as client:
+        for origin, status in (("https://lab.example", 200), ("https://evil.example", 403), ("", 403)):
+            assert client.post("/sparql", data={"query": "ASK {}"}, headers={"Origin": origin}).status_code == status
+        link = client.get(f"/login?ticket={service.guard.new_ticket()}", follow_redirects=False)
+        assert "Secure" in link.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("address", ["https://lab.example/prov", "lab.example", "ftp://lab.example", "https://"])
+def test_an_address_that_no_page_could_use_is_refused(home: Path, address: str):
+    with pytest.raises(FileFormatError, match="without a path"):
+        check(ServiceSettings(home, base_url=address))
 
 
 def test_no_page_of_another_origin_can_read(client: TestClient):
