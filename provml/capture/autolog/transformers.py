@@ -1,6 +1,6 @@
 """Transformers: adds a callback to the list of callbacks that every Trainer has, and records folders of saved models.
 
-No callback is told of `save_model` and `save_pretrained`, so they are wrapped.
+There is no callback for `save_model` and `save_pretrained`, so they are wrapped.
 """
 
 from __future__ import annotations

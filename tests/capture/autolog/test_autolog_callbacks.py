@@ -39,7 +39,7 @@ class TestTransformers(AutologContract):
 
 @pytest.mark.parametrize("is_pretrained", [False, True], ids=["module", "PreTrainedModel"])
 def test_a_folder_that_a_trained_model_is_saved_in_is_recorded(is_pretrained: bool, tmp_path: Path):
-    """The Trainer saves a module itself, and has a PreTrainedModel save itself. No callback is told of either."""
+    """The Trainer saves a module itself, and has a PreTrainedModel save itself."""
     network = PretrainedNetwork(transformers.PretrainedConfig()) if is_pretrained else test_transformers.Network()
     untrained = PretrainedNetwork(transformers.PretrainedConfig())
     with autologging(home=tmp_path / "home", strict=True, capture_environment=False, frameworks=["transformers"]):

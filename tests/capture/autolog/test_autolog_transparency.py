@@ -27,6 +27,7 @@ lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
 lightning = pytest.importorskip("lightning.pytorch")
 pytest.importorskip("optuna")
+pytest.importorskip("sklearn.cluster")
 
 pytestmark = [pytest.mark.xdist_group("torch"), *test_keras.pytestmark[1:], *test_lightning.pytestmark[1:]]
 
