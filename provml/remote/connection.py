@@ -158,5 +158,7 @@ class Connection:
 
 
 def _describe(error: Exception) -> str:
+    if isinstance(error, http.client.IncompleteRead):
+        return f"the answer ended after {len(error.partial)} bytes"
     text: Any = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return f"no answer ({str(text).lower()})"

@@ -15,7 +15,7 @@ from types import MappingProxyType
 import msgspec
 
 from provml.catalog import UNLIMITED, rewrite
-from provml.rdf.namespaces import NODES
+from provml.rdf.namespaces import NODES, XSD
 from provml.store.sparql_tokens import END, Token, tokenize
 
 Rewrite = Callable[[str], str]
@@ -79,6 +79,9 @@ def _apply(changes: tuple[Rewrite, ...], sparql: str) -> str:
 # ---- rewrites
 
 
+_LONG_INTEGER = re.compile(r"-?[0-9]{10,}")
+
+
 def remove_unlimited(sparql: str) -> str:
     """Remove the LIMIT that stands for all rows: Virtuoso reserves memory for as many rows as it says."""
     return re.sub(rf"\bLIMIT\s+{UNLIMITED}\b", "", sparql, flags=re.IGNORECASE)
@@ -137,9 +140,26 @@ def restore_lexical_forms(body: bytes) -> bytes:
                 if text is None and len(re.sub(r"^[0.]+|\D", "", cell["value"].partition("e")[0])) >= MAX_DIGITS:
                     raise ValueError(f"the engine cut the number {cell['value']} to {MAX_DIGITS} digits")
                 cell["type"], cell["value"] = "literal", (text or cell)["value"]
+                if cell.get("datatype") == f"{XSD}decimal" and _LONG_INTEGER.fullmatch(cell["value"]):
+                    cell["datatype"] = f"{XSD}integer"  # it has stored integers of more than 32 bits as decimals
         rows.append(cells)
     answer["results"] = {"bindings": rows}
     return msgspec.json.encode(answer)
+
+
+def write_doubles_plainly(sparql: str) -> str:
+    """Write doubles in texts as Oxigraph does: those that TDB2 has stored are `0.4e0` and `1.0E-5` there."""
+
+    def plainly(match: re.Match[str]) -> str:
+        variable = match[1]
+        double = f"IF(DATATYPE({variable}) = xsd:double, {variable}, 1/0)"
+        return f'COALESCE(REPLACE(STR(xsd:decimal({double})), "[.]0$", ""), STR({variable}))'
+
+    return _TEXT_OF_VARIABLE.sub(plainly, sparql)
+
+
+_TEXT_OF_VARIABLE = re.compile(r"(?<!REPLACE\()(?<!STRSTARTS\()(?<!STRAFTER\()\bSTR\((\?\w+)\)(?=\s*[,=)])")
+"""The text of a variable that may be a number: it is joined to others, compared or selected."""
 
 
 # ---- the table
@@ -199,6 +219,7 @@ DIALECTS = MappingProxyType(
                 update="/update",
                 graph_store="/data",
                 has_quads=True,
+                question_rewrites=(write_doubles_plainly,),
                 is_tested=True,
             ),
             Dialect(

@@ -50,6 +50,11 @@ class StoreElsewhere(Store):
         return runs_html(runs[:MAX_HTML_RUNS], max(len(runs) - MAX_HTML_RUNS, 0))
 
     @property
+    def location(self) -> str:
+        """The URL."""
+        return self.url
+
+    @property
     def is_private(self) -> bool:
         """False: there is no index here."""
         return False

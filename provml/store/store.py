@@ -147,6 +147,11 @@ class Store:
             self._sync_index(None)
 
     @property
+    def location(self) -> str:
+        """The folder of the home as text."""
+        return str(self.home)
+
+    @property
     def is_private(self) -> bool:
         """True if this store works on a private index, because another process holds the index of the home."""
         return self._index.is_private

@@ -26,6 +26,10 @@ class RunGraphs(Protocol):
 
     home: Path
 
+    @property
+    def location(self) -> str:
+        """The folder of the home, or the URL of a store elsewhere."""
+
     def runs(self) -> list[RunInfo]:
         """List the runs."""
 
@@ -89,7 +93,7 @@ def validate_runs(
     for number, info in enumerate(reversed(runs)):
         callback = None if progress is None else _shift(progress, number, len(runs))
         reports.append(_validate_run(store, info.id, options, progress=callback))
-    return _merge(reports, f"all of {store.home}")
+    return _merge(reports, f"all of {store.location}")
 
 
 def _validate_run(
@@ -165,6 +169,6 @@ def _merge(reports: list[Report], label: str) -> Report:
 def labelled_graph(store: RunGraphs, run_id: str | None) -> tuple[str, ox.Store]:
     """Return the graph of a run, or of all, and its label for a report."""
     if run_id is None:
-        return f"all of {store.home}", store.graph()
+        return f"all of {store.location}", store.graph()
     info = store.run(run_id)
     return f"run {info.id}", store.graph(info.id)

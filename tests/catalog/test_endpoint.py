@@ -62,7 +62,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, virtuoso_folder: Path) -> 
     with ExitStack() as stack:
         yield {
             "oxigraph": stack.enter_context(servers.oxigraph(tmp_path_factory.mktemp("oxigraph"))),
-            "jena": stack.enter_context(servers.jena()),
+            "jena": stack.enter_context(servers.jena(tmp_path_factory.mktemp("jena"))),
             "virtuoso": stack.enter_context(servers.virtuoso(virtuoso_folder)),
         }
 
@@ -109,7 +109,7 @@ def test_the_page_of_engines_is_fresh():
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_ad_hoc_queries_run_on_an_engine(stores: dict[tuple[str, str], Store], engine: str):
+def test_ad_hoc_queries_run_on_an_engine(stores: dict[tuple[str, str], Store], engine: str, tmp_path: Path):
     store = stores[engine, "trainings"]
     answer = store.query("SELECT (COUNT(?run) AS ?n) { ?run a provml:LearningProcessExecution }")
     assert answer.rows == [(13,)], "the other dataset is in another graph"
@@ -118,6 +118,13 @@ def test_ad_hoc_queries_run_on_an_engine(stores: dict[tuple[str, str], Store], e
     assert store.query(measured).rows == [(pytest.approx(0.9912280701754386, rel=1e-14),)], "all digits"
     with pytest.raises(QueryError):
         store.query("SELECT ?x { ?x a }")
+    integer = "<http://www.w3.org/2001/XMLSchema#integer>"
+    (tmp_path / "disk.nt").write_text(
+        f'<http://example.org/disk> <http://example.org/bytes> "25276510208"^^{integer} .\n'
+    )
+    store.load(tmp_path / "disk.nt")
+    [(size,)] = store.query("SELECT ?v { <http://example.org/disk> <http://example.org/bytes> ?v }").rows
+    assert (type(size), size) == (int, 25276510208)
 
 
 def test_an_endpoint_without_a_graph_store_is_filled_by_updates(

@@ -99,7 +99,10 @@ def test_the_store_of_an_endpoint_is_that_of_the_home(store: EndpointStore, cycl
         assert store._repr_html_().count("<tr>") == local._repr_html_().count("<tr>")
         for run in ("l-1", "l-6"):
             assert {str(q.triple) for q in store.graph(run)} == {str(q.triple) for q in local.graph(run)}
-        assert sorted(store.validate(None), key=str) == sorted(local.validate(None), key=str)
+        report = store.validate(None)
+        assert sorted(report, key=str) == sorted(local.validate(None), key=str)
+        assert report.scope is not None
+        assert report.scope.label == f"all of {store.url}"
         assert str(store.compare("l-1", "l-2")) == str(local.compare("l-1", "l-2"))
         assert store.lineage("l-6").to_text() == local.lineage("l-6").to_text()
         assert store.read("https://w3id.org/provml/run/l-1") == local.read("https://w3id.org/provml/run/l-1")
@@ -425,6 +428,8 @@ class Gate(BaseHTTPRequestHandler):
     accepted = ""
     target = ""
     busy = 0
+    answers_as: tuple[str, bytes] | None = None
+    """A type and a content that it answers in place of the target."""
 
     def log_message(self, *args: Any) -> None:
         """Log nothing."""
@@ -440,6 +445,8 @@ class Gate(BaseHTTPRequestHandler):
                     status, content, kind = response.status, response.read(), response.headers["Content-Type"]
             else:
                 Gate.busy -= 1
+        if self.answers_as is not None:
+            status, (kind, content) = 200, self.answers_as
         self.send_response(status)
         self.send_header("Content-Type", kind or "text/plain")
         self.send_header("Content-Length", str(len(content)))
@@ -479,6 +486,29 @@ def test_a_busy_endpoint_is_asked_again(gate: str):
         Gate.busy = 2
         assert store.query("ASK {}") is True
         assert Gate.busy == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("text/html", b"<h1>Please log in</h1>"),
+        ("application/json", b'{"ok": true}'),
+        ("application/sparql-results+json", b""),
+    ],
+)
+def test_a_server_that_answers_something_else_is_no_endpoint(
+    gate: str, monkeypatch: pytest.MonkeyPatch, kind: str, content: bytes
+):
+    monkeypatch.setattr(Gate, "answers_as", (kind, content))
+    with pytest.raises(ServiceError, match="no SPARQL endpoint answers there"):
+        provml.open(f"sparql+http://{gate}")
+
+
+def test_results_that_a_server_calls_json_are_read(gate: str, monkeypatch: pytest.MonkeyPatch):
+    rows = b'{"head": {"vars": ["n"]}, "results": {"bindings": [{"n": {"type": "literal", "value": "one"}}]}}'
+    monkeypatch.setattr(Gate, "answers_as", ("application/json", rows))
+    with provml.open(f"sparql+http://{gate}") as store:
+        assert store.query("SELECT ?n {}").rows == [("one",)]
 
 
 def test_errors_say_what_to_do(server: servers.Server, tmp_path: Path):

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote, urlencode, urlsplit
 
+import msgspec
 import pyoxigraph as ox
 
 from provml.answers.parse_results import JSON_RESULTS, parse_results
@@ -165,8 +166,7 @@ class Endpoint:
         response = self._send(
             _Request("POST", path, body, {"Content-Type": FORM, "Accept": JSON_RESULTS}), PROBE_SECONDS
         )
-        kind = response.headers.get("Content-Type", "")
-        if response.status < 400 and "sparql-results" not in kind and "json" not in kind:
+        if response.status < 400 and not _is_boolean(response):
             raise ServiceError(self.address.url, "no SPARQL endpoint answers there", ADDRESS_ADVICE, status=404)
         return self._check(response)
 
@@ -205,6 +205,7 @@ class Endpoint:
 
     def _parse(self, response: Response) -> Any:
         kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        kind = JSON_RESULTS if kind == "application/json" else kind  # as some servers call it
         try:
             repair = self.dialect.repair if kind == JSON_RESULTS else None
             return parse_results(repair(response.body) if repair is not None else response.body, kind)
@@ -329,6 +330,15 @@ class Endpoint:
         else:
             advice = "Try again later." if status in BUSY else "Check the request, and the log of the server."
         return ServiceError(self.address.url, reason or phrase, advice, status=status)
+
+
+def _is_boolean(response: Response) -> bool:
+    """Return whether an answer is that of an ASK in JSON; Virtuoso answers in a form of its own, as one row."""
+    try:
+        answer = msgspec.json.decode(response.body)
+    except ValueError:
+        return False
+    return isinstance(answer, dict) and ("boolean" in answer or "results" in answer)
 
 
 def describe_body(response: Response) -> str:
