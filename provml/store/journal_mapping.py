@@ -22,8 +22,8 @@ from provml.store.statements import SharedStatements
 if TYPE_CHECKING:
     from provml.mapping import EventMapper
 
-EVENTS_PER_CHUNK = 5000
-"""Events that are mapped before their N-Triples are yielded."""
+EVENTS_PER_CHUNK = 1000
+"""Events that are mapped before their N-Triples are yielded. Several chunks are in memory at a time."""
 
 Chunk = tuple[int, bytes]
 """A number of events, and their N-Triples."""

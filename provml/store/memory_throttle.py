@@ -3,25 +3,30 @@
 Oxigraph sorts triples in batches of one million on several threads, and accepts the next batch while earlier ones are
 still being sorted. One long load is cheaper than several short ones (their files have to be merged again and again),
 but without a limit it peaks at 1.6 GB for ten million triples. Waiting between chunks until memory use drops keeps the
-peak at 1.0 GB at the same speed.
+peak below 1.5 GB. A lower limit would leave no room for a batch that is read while another one is sorted.
 
-Memory that the loader has freed may stay with the process. So waiting ends when the loader has nothing left to do.
+Memory that the loader has freed may stay with the process. It is given back to the system after each load, and before
+the limit is raised because the loader has nothing left to do.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+import threading
 import time
 from pathlib import Path
 
 MAX_GROWTH_BYTES = 800 << 20
-"""Growth over the initial memory use, in bytes, from which the producer has to wait."""
+"""Growth over the initial memory use, in bytes, from which the producer has to wait..."""
+MIN_LIMIT_BYTES = 1000 << 20
+"""...if the process uses more than this."""
 TIMEOUT_SECONDS = 60.0
 """After this time the memory is not the loader's, and the limit is raised."""
 POLL_SECONDS = 0.02
-IDLE_SECONDS = 1.0
-IDLE_SHARE = 0.05
-"""A process that has used less than this share of a core for this time does nothing: its memory will not shrink."""
+IDLE_SECONDS = 0.5
+"""If no other thread of this process was at work for this time, its memory will not shrink."""
 IDLE_STEPS = 4
 """Then the limit is raised by a fourth of the allowed growth."""
 
@@ -34,17 +39,44 @@ def rss_bytes() -> int | None:
         return None
 
 
+def is_at_work() -> bool:
+    """Return whether another thread of this process runs, waits for a core, or waits for the disk."""
+    own = threading.get_native_id()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError, IndexError):  # the thread has ended
+            state = (task / "stat").read_bytes().rpartition(b")")[2].split()[0]
+            if state in (b"R", b"D") and int(task.name) != own:
+                return True
+    return False
+
+
+def release_freed_memory() -> None:
+    """Give memory that was freed back to the system: the allocator of glibc keeps hundreds of megabytes otherwise."""
+    if sys.platform == "linux":
+        import ctypes  # not at the top: most commands load little
+
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:  # musl has none
+            trim(0)
+
+
 class MemoryThrottle:
     """Block the producer while this process uses more memory than allowed.
 
-    `max_growth` is in bytes; None switches the throttle off.
+    That is `min_limit`, or `max_growth` more than it uses now; in bytes. No growth switches the throttle off.
     """
 
-    def __init__(self, max_growth: int | None = MAX_GROWTH_BYTES, timeout: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        max_growth: int | None = MAX_GROWTH_BYTES,
+        timeout: float = TIMEOUT_SECONDS,
+        *,
+        min_limit: int = 0,
+    ) -> None:
         self._max_growth = max_growth or 0
         self._timeout = timeout
         initial = rss_bytes()
-        self._limit = None if initial is None or max_growth is None else initial + max_growth
+        self._limit = None if initial is None or max_growth is None else max(initial + max_growth, min_limit)
 
     @property
     def is_active(self) -> bool:
@@ -55,16 +87,17 @@ class MemoryThrottle:
         """Wait until memory use is below the limit. If that does not help, raise the limit and return."""
         if self._limit is None:
             return
-        begin = since = time.monotonic()
-        cpu = time.process_time()
+        begin = busy = time.monotonic()
         while (rss_bytes() or 0) > self._limit:
             now = time.monotonic()
             if now - begin > self._timeout:
                 self._limit += self._max_growth
                 return
-            if now - since > IDLE_SECONDS:
-                if time.process_time() - cpu < IDLE_SHARE * (now - since):
+            if is_at_work():
+                busy = now
+            elif now - busy > IDLE_SECONDS:
+                release_freed_memory()
+                if (rss_bytes() or 0) > self._limit:
                     self._limit += self._max_growth // IDLE_STEPS
-                    return
-                since, cpu = now, time.process_time()
+                return
             time.sleep(POLL_SECONDS)

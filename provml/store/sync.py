@@ -16,7 +16,7 @@ from provml.store.chunk_stream import ChunkStream
 from provml.store.index import Index
 from provml.store.journal_mapping import Chunk, JournalSource, sync_journal
 from provml.store.links import derive_links
-from provml.store.memory_throttle import MemoryThrottle
+from provml.store.memory_throttle import MIN_LIMIT_BYTES, MemoryThrottle, release_freed_memory
 from provml.store.run_status import journals_by_run
 from provml.store.siblings import FirstJournalCache
 from provml.store.statements import SharedStatements
@@ -33,11 +33,10 @@ def sync(index: Index, on_progress: OnProgress | None = None) -> int:
     Many journals are indexed in parts: what is known of runs that have ended does not stay in memory then.
     """
     events = 0
-    throttle = MemoryThrottle() if index.folder is not None else MemoryThrottle(None)  # an index in memory only grows
     try:
         journals, annotated = discover(index)
         for part in batched(journals, index.limits.journals_per_load) if journals else [()]:
-            events += _sync(index, part, annotated, throttle, on_progress)
+            events += _sync(index, part, annotated, on_progress)
             index.seal_if_due()
     except BaseException:
         index.roll_back()
@@ -47,7 +46,7 @@ def sync(index: Index, on_progress: OnProgress | None = None) -> int:
     return events
 
 
-def batched(journals: list[tuple[str, Path]], size: int) -> Iterator[list[tuple[str, Path]]]:
+def batched(journals: list[str], size: int) -> Iterator[list[str]]:
     """Yield journals in lists of a size."""
     for start in range(0, len(journals), size):
         yield journals[start : start + size]
@@ -55,13 +54,14 @@ def batched(journals: list[tuple[str, Path]], size: int) -> Iterator[list[tuple[
 
 def _sync(
     index: Index,
-    journals: Sequence[tuple[str, Path]],
+    journals: Sequence[str],
     annotated: list[str],
-    throttle: MemoryThrottle,
     on_progress: OnProgress | None,
 ) -> int:
-    index.reserve(key for key, _ in journals)
+    index.reserve(journals)
     save = index.imported.load_new(index.backend, index.checkpoint.imported_files)
+    has_limit = index.folder is not None  # an index in memory only grows
+    throttle = MemoryThrottle(min_limit=MIN_LIMIT_BYTES) if has_limit else MemoryThrottle(None)
     events = load(index, map_journals(index, journals), throttle, on_progress)
     runs = journals_by_run(index.checkpoint)
     changed = index.status_writer.update(index.backend, index.checkpoint, runs)
@@ -77,22 +77,22 @@ def _sync(
     return events
 
 
-def discover(index: Index) -> tuple[list[tuple[str, Path]], list[str]]:
-    """List the journals of the home with their paths below it, and the runs that have annotations."""
+def discover(index: Index) -> tuple[list[str], list[str]]:
+    """List the journals of the home by their paths below it, and the runs that have annotations."""
     keys, annotated = [], []
     for files in run_files.scan_runs(index.home, index.open_runs()):
-        keys += [f"{files.run}/{name}" for name in files.journals]
+        keys += [f"runs/{files.run}/{name}" for name in files.journals]
         if files.is_annotated:
             annotated.append(files.run)
-    return [(f"runs/{key}", index.home / "runs" / key) for key in sorted(keys)], annotated
+    return sorted(keys), annotated
 
 
-def map_journals(index: Index, journals: Iterable[tuple[str, Path]]) -> Iterator[Chunk]:
+def map_journals(index: Index, journals: Iterable[str]) -> Iterator[Chunk]:
     """Read and map what is new; yield numbers of events and their N-Triples.
 
     At each yield the checkpoint is at the end of what was yielded. Much that is new is mapped in another process.
     """
-    remaining = dict(journals)
+    remaining = {key: index.home / key for key in journals}
     if _is_large(index, remaining):
         yield from _map_in_child(index, remaining)
     first_journals, shared = FirstJournalCache(), SharedStatements()
@@ -146,6 +146,8 @@ def load(index: Index, chunks: Iterator[Chunk], throttle: MemoryThrottle, on_pro
         if not stream.is_shorter_than(limits.transaction_bytes):
             size = index.backend.size_bytes()
             index.backend.load(stream, bulk=True)
+            if throttle.is_active:
+                release_freed_memory()
             index.checkpoint.needs_compaction |= index.backend.size_bytes() > max(2 * size, limits.compact_min_bytes)
             index.save_checkpoint()
         elif stream.buffer:

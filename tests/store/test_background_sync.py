@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import subprocess
 import sys
@@ -99,13 +100,46 @@ def test_the_throttle_raises_its_limit_after_the_timeout() -> None:
 
 def test_the_throttle_does_not_wait_for_an_idle_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_throttle, "IDLE_SECONDS", 0.2)
-    monkeypatch.setattr(memory_throttle, "IDLE_SHARE", 0.9)  # polling takes a part of a core, too
     throttle = MemoryThrottle(64 << 20, timeout=3600)
     taken = bytearray(b"x") * (96 << 20)
     throttle.wait()
     throttle.wait()
     throttle.wait()
     assert taken
+
+
+def test_the_throttle_waits_while_another_thread_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_throttle, "IDLE_SECONDS", 0.1)
+    throttle = MemoryThrottle(64 << 20, timeout=3600)
+    taken = bytearray(b"x") * (96 << 20)
+    end = time.monotonic() + 0.5
+
+    def work() -> None:
+        while time.monotonic() < end:
+            hashlib.sha256(taken)  # without the lock of the interpreter
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    throttle.wait()
+    assert time.monotonic() > end
+    thread.join()
+
+
+def test_the_throttle_does_not_wait_below_its_least_limit() -> None:
+    throttle = MemoryThrottle(1 << 20, timeout=3600, min_limit=1 << 40)
+    taken = bytearray(b"x") * (64 << 20)
+    throttle.wait()
+    assert taken
+
+
+def test_freed_memory_is_given_back_to_the_system() -> None:
+    blocks = [bytes([1]) * 4000 for _ in range(50_000)]  # small enough for the heap of the allocator
+    last = bytes([1]) * 4000  # keeps the end of the heap in use
+    taken = rss_bytes() or 0
+    blocks.clear()
+    memory_throttle.release_freed_memory()
+    assert taken - (rss_bytes() or 0) > 100 << 20
+    assert last
 
 
 def test_the_throttle_without_a_limit_does_not_wait() -> None:
