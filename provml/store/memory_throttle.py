@@ -52,12 +52,11 @@ def is_at_work() -> bool:
 
 def release_freed_memory() -> None:
     """Give memory that was freed back to the system: the allocator of glibc keeps hundreds of megabytes otherwise."""
-    if sys.platform == "linux":
+    if sys.platform.startswith("linux"):
         import ctypes  # not at the top: most commands load little
 
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:  # musl has none
-            trim(0)
+        with contextlib.suppress(OSError, AttributeError):  # musl has no `malloc_trim`
+            ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
 
 
 class MemoryThrottle:

@@ -33,12 +33,3 @@ def bound_heap() -> bool:
         settings = ((ARENA_MAX, MAX_HEAPS), (TRIM_THRESHOLD, LARGE_BYTES), (MMAP_THRESHOLD, LARGE_BYTES))
         return [int(mallopt(number, value)) for number, value in settings] == [1, 1, 1]
     return False
-
-
-def release_free_memory() -> bool:
-    """Give the freed pieces of the heap back to the system; return whether there were any."""
-    if not sys.platform.startswith("linux"):
-        return False
-    with contextlib.suppress(OSError, AttributeError):  # musl has no `malloc_trim`
-        return bool(ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0)))
-    return False

@@ -13,8 +13,8 @@ from provml.journal.run_files import list_journals
 from provml.journal.segments import file_stat
 from provml.store import RunInfo, Store
 from provml.store.healing import heals
+from provml.store.memory_throttle import release_freed_memory
 from provml.store.run_table import RunTable, load_table
-from provml.web.heap import release_free_memory
 
 SIZES_SECONDS = 5.0
 """Time after which the sizes of all journals are read again."""
@@ -76,7 +76,7 @@ class ServedStore(Store):
             return 0
         events = super().sync(on_progress)
         if events >= LARGE_SYNC_EVENTS:
-            release_free_memory()
+            release_freed_memory()
         return events
 
     def runs(self, limit: int | None = None) -> list[RunInfo]:

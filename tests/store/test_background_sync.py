@@ -132,16 +132,6 @@ def test_the_throttle_does_not_wait_below_its_least_limit() -> None:
     assert taken
 
 
-def test_freed_memory_is_given_back_to_the_system() -> None:
-    blocks = [bytes([1]) * 4000 for _ in range(50_000)]  # small enough for the heap of the allocator
-    last = bytes([1]) * 4000  # keeps the end of the heap in use
-    taken = rss_bytes() or 0
-    blocks.clear()
-    memory_throttle.release_freed_memory()
-    assert taken - (rss_bytes() or 0) > 100 << 20
-    assert last
-
-
 def test_the_throttle_without_a_limit_does_not_wait() -> None:
     throttle = MemoryThrottle(None)
     taken = bytearray(b"x") * (64 << 20)
