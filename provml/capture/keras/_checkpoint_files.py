@@ -71,8 +71,8 @@ class CheckpointFiles:
             if version is None or version == self._versions.get(file.path) or version[0] < self._began_ns:
                 continue
             self._versions[file.path] = version
-            is_current, fields = file.is_complete_epoch, {"name": self._name, "epoch": file.epoch.index}
-            model = self._models.record_file(file.epoch, file.path, is_current=is_current, **fields)
+            fields: dict[str, Any] = {"name": self._name, "epoch": file.epoch.index}
+            model = self._models.record_file(file.epoch, file.path, is_current=file.is_complete_epoch, **fields)
             if file.is_complete_epoch:
                 self.by_epoch[file.epoch.index] = model
 
