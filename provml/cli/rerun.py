@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,10 +22,30 @@ MAX_LINES = 10
 """Differences that are listed."""
 
 
+def _check_tolerance(context: click.Context, param: click.Parameter, value: float) -> float:
+    if math.isnan(value):  # is in every range
+        raise click.BadParameter("nan is no tolerance.", context, param)
+    return value
+
+
 @click.command(short_help="Execute a run again and compare the results.")
 @run_argument(default="latest")
-@click.option("--rtol", type=click.FloatRange(min=0), default=1e-3, show_default=True, help="Relative tolerance.")
-@click.option("--atol", type=click.FloatRange(min=0), default=1e-8, show_default=True, help="Absolute tolerance.")
+@click.option(
+    "--rtol",
+    type=click.FloatRange(min=0),
+    callback=_check_tolerance,
+    default=1e-3,
+    show_default=True,
+    help="Relative tolerance.",
+)
+@click.option(
+    "--atol",
+    type=click.FloatRange(min=0),
+    callback=_check_tolerance,
+    default=1e-8,
+    show_default=True,
+    help="Absolute tolerance.",
+)
 @click.option("--ignore", multiple=True, metavar="PATTERN", help="Do not compare these measures; may be repeated.")
 @click.option("--exact", is_flag=True, help="Exit with 1 also if the results are only close.")
 @click.option("--venv", is_flag=True, help="Install the packages of the run in a new virtual environment first.")

@@ -96,6 +96,11 @@ class ErrorCounter:
         counts = self.count, self.lost_batches
         return counts == (self._written.count, self._written.lost_batches) and self.messages == self._written_messages
 
+    @property
+    def is_announced(self) -> bool:
+        """True if the journal says that there are errors."""
+        return self._written.count > 0
+
     def event(self, *, is_short: bool = False) -> events.CaptureErrors:
         """Return the event with the current counts, and the messages whose count is not in the journal yet.
 

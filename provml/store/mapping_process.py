@@ -33,7 +33,8 @@ LENGTH_BYTES = 8
 class Journals(msgspec.Struct):
     """What a child has to map: journals with their paths below the home, and their checkpoints."""
 
-    home: str
+    home: bytes
+    """Its path, which need not be text."""
     events_per_chunk: int
     journals: list[tuple[str, JournalCheckpoint]]
 
@@ -114,12 +115,12 @@ def _read(file: IO[bytes]) -> bytes | None:
 def map_all(journals: Journals) -> Iterator[tuple[MappedChunk, bytes]]:
     """Map journals: the work of a child."""
     first_journals, shared = FirstJournalCache(), SharedStatements()
-    per_chunk = journals.events_per_chunk
+    home, per_chunk = Path(os.fsdecode(journals.home)), journals.events_per_chunk
     journals.journals.reverse()
     while journals.journals:
         key, checkpoint = journals.journals.pop()  # what is done takes no memory: there may be many
         links = NewLinks()
-        source = JournalSource(key, Path(journals.home) / key, first_journals)
+        source = JournalSource(key, home / key, first_journals)
         for events, text in sync_journal(source, checkpoint, links, shared=shared, events_per_chunk=per_chunk):
             yield MappedChunk(key, events, checkpoint, links), text
             links.clear()

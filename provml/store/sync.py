@@ -6,6 +6,7 @@ Chunks are mapped while they are loaded, so that no journal is in memory as a wh
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -126,7 +127,7 @@ def _map_in_child(index: Index, remaining: dict[str, Path]) -> Iterator[Chunk]:
 
     checkpoints = index.checkpoint.journals
     todo = [(key, checkpoints.setdefault(key, JournalCheckpoint())) for key in remaining]
-    request = Journals(str(index.home.absolute()), index.limits.events_per_chunk, todo)
+    request = Journals(os.fsencode(index.home.absolute()), index.limits.events_per_chunk, todo)
     for chunk, text in map_in_child(request):
         index.checkpoint.journals[chunk.key] = chunk.checkpoint
         index.checkpoint.new_links.update(chunk.links)

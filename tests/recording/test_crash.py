@@ -594,6 +594,31 @@ def test_a_full_disk_does_not_change_the_training(mode: str, how: str):
         assert end.status == "FINISHED"
 
 
+ENDS = """
+    import resource, sys
+    import provml
+    for size in range(3_000, 3_300, 20):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        with provml.record("x", home=sys.argv[1], run=f"r{size}", capture_environment=False) as run:
+            with run.training() as training:
+                for epoch in training.epochs(50):
+                    epoch.measured(loss=1.0)
+        assert run.capture_errors
+"""
+
+
+def test_a_journal_that_cannot_say_that_events_were_lost_has_no_end(isolated_home: Path):
+    """Lines that are appended have no reserve: a short end may fit where the longer line about the errors did not."""
+    finish(ENDS, str(isolated_home), PROVML_JOURNAL="append")
+    kinds = []
+    for path in sorted((isolated_home / "runs").glob("*/main.jsonl")):
+        events = read_events(path)
+        has_end = isinstance(events[-1], End)
+        assert has_end <= any(isinstance(event, CaptureErrors) for event in events), path
+        kinds.append(has_end)
+    assert len(kinds) == 15
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_disk_that_is_full_from_the_start_does_not_stop_the_training(mode: str):
     wanted = untouched()

@@ -210,6 +210,7 @@ def invoke(*arguments: str) -> Result:
 def test_the_command_line_prints_the_verdict_and_exits_with_it(project: Project):
     first = project.train("unseeded")
     arguments = ["rerun", first, "--home", str(project.home)]
+    assert "nan is no tolerance" in invoke(*arguments, "--rtol", "nan").stderr
     dry = invoke(*arguments, "--dry-run")
     assert (dry.exit_code, len(project.runs())) == (0, 1)
     assert "Nothing stands in the way." in dry.stdout

@@ -67,6 +67,16 @@ def count_children(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return children
 
 
+def test_a_home_whose_path_is_no_text_is_mapped_in_a_child(
+    recorded: Path, expected: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    home = shutil.copytree(recorded, tmp_path / os.fsdecode(b"h\xffme"))
+    children = count_children(monkeypatch)
+    with Store(home, limits=IN_CHILD) as store:
+        assert triples(store) == expected
+    assert len(children) == 1
+
+
 def test_the_index_is_the_same_and_what_is_new_is_added(
     recorded: Path, expected: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
