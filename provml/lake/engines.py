@@ -98,6 +98,8 @@ class DuckDBEngine:
             raise MissingDependency("duckdb", "lake") from None
         self._is_own = connection is None
         self.connection = duckdb.connect() if connection is None else connection
+        if self._is_own:
+            self.connection.execute("SET TimeZone = 'UTC'")  # not that of the machine: times are UTC, as in Spark
         self.error = duckdb.Error
         self.io_error = (duckdb.IOException, FileNotFoundError)  # of DuckDB, and of fsspec
         for macro in MACROS:

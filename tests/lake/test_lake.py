@@ -22,7 +22,7 @@ from provml.journal import segments
 from provml.lake import writing
 from provml.lake.folder import LakeFolder, Manifest
 from provml.lake.rows import RunRows
-from provml.lake.schema import SCHEMA_VERSION, TABLES
+from provml.lake.schema import SCHEMA_VERSION, TABLES, arrow_schema
 from provml.lake.writing import _Builder, home_id
 from provml.recording.run import Run
 
@@ -446,6 +446,8 @@ def test_all_epochs_in_one_line(home: Path, folder: Path) -> None:
         assert lake.sql().filter("epoch = 2").project("loss").fetchall() == [(0.5,)]
         assert lake.sql("SELECT count(*) FROM runs WHERE run = :run", run="two").fetchall() == [(1,)]
         assert lake.to_arrow("runs").num_rows == 2
+        for table in TABLES:  # times are UTC, whatever the time zone of the machine
+            assert lake.to_arrow(table).schema == arrow_schema(table)
 
 
 def test_plain_tools_read_the_files(home: Path, folder: Path) -> None:
