@@ -37,6 +37,13 @@ class Pass:
     """Whether it gave a batch since the last backward pass."""
     is_over: bool = False
     loop: ForeignLoop | None = None
+    iterator: Callable[[], Any] = lambda: None
+    """Returns the iterator, or None if the loop was left: it is a weak reference."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the iterator may give more batches."""
+        return not self.is_over and self.iterator() is not None
 
     @property
     def exit_error(self) -> BaseException | None:

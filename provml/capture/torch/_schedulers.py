@@ -13,6 +13,8 @@ STATE_KEYS = {"last_epoch", "best", "cooldown_counter", "num_bad_epochs", "mode_
 """Keys of a scheduler's state that are not its parameters."""
 RATE_KEYS = {"base_lrs", "lr_lambdas", "default_min_lr"}
 """Keys with rates of each parameter group, which are recorded as those of the optimizer, and with functions."""
+LIMIT_KEYS = ("max_lr", "min_lr", "max_momentum", "base_momentum")
+"""Keys of a parameter group in which OneCycleLR keeps its settings."""
 
 
 class SchedulerState(NamedTuple):
@@ -82,6 +84,10 @@ def initial_settings(scheduler: Any) -> dict[str, Any]:
     """Return the parameters of a scheduler and of the schedulers inside it, without the rates of the optimizer."""
     settings = scheduler_settings(scheduler)
     settings = {name: value for name, value in settings.items() if name not in RATE_KEYS and value != []}
+    if type(scheduler).__name__ == "OneCycleLR":
+        groups = scheduler.optimizer.param_groups
+        limits = {key: [group.get(key) for group in groups] for key in LIMIT_KEYS}
+        settings |= {key: values for key, values in limits.items() if None not in values}
     functions = getattr(scheduler, "lr_lambdas", None) or ()
     settings |= {"lr_lambdas": [_function_name(function) for function in functions]} if functions else {}
     if milestones := getattr(scheduler, "_milestones", None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import inspect
+import itertools
 import pickle
 import threading
 import weakref
@@ -199,6 +200,119 @@ def test_a_rate_is_changed_at_the_step_of_its_own_optimizer(isolated_home: Path)
                 second.param_groups[0]["lr"] = 0.02
     with provml.open(isolated_home / "home") as store:
         assert [row[:4] for row in adaptations(store)] == [(3, "optimizer_2.learning_rate", 0.1, 0.02)]
+
+
+def test_a_pass_that_is_left_before_a_step_is_over(isolated_home: Path):
+    """The next epoch does not belong to it, also if its last batch was not used."""
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False, frameworks=["torch"]):
+        network = torch.nn.Linear(8, 3)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+        for _ in range(3):
+            for number, (x, y) in enumerate(torch.utils.data.DataLoader(loops.data(), batch_size=6)):
+                if number == 2:
+                    break
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(network(x), y).backward()
+                optimizer.step()
+    with provml.open(isolated_home / "home") as store:
+        assert [len(losses) for losses in batch_losses(store)] == [2, 2, 2]
+
+
+def test_a_training_in_evaluation_mode_is_no_validation(isolated_home: Path):
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False, frameworks=["torch"]):
+        network = torch.nn.Linear(8, 3)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+        for _ in range(3):
+            for x, y in torch.utils.data.DataLoader(loops.data(), batch_size=6):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(network(x), y).backward()
+                optimizer.step()
+            network.eval()
+    with provml.open(isolated_home / "home") as store:
+        assert [len(losses) for losses in batch_losses(store)] == [4, 4, 4]
+        assert not ask(store, "SELECT ?v { ?v a provml:ValidationExecution }")
+
+
+def test_a_capture_that_goes_on_with_an_optimizer_records_it_alone(isolated_home: Path):
+    from provml.capture.torch import Capture
+
+    loader = torch.utils.data.DataLoader(loops.data(), batch_size=6)
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False, frameworks=["torch"]):
+        network = torch.nn.Linear(8, 3)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+
+        def train(batches: Any) -> None:
+            for x, y in batches:
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(network(x), y).backward()
+                optimizer.step()
+
+        train(loader)
+        train(loader)
+        home = isolated_home / "home"
+        with Capture("explicit", network, optimizer, home=home, capture_environment=False) as capture:
+            for _ in capture.epochs(3):
+                train(capture.batches(loader))
+        train(loader)
+    with provml.open(isolated_home / "home") as store:
+        rows = ask(
+            store,
+            """SELECT ?t (COUNT(?e) AS ?n) { ?t a provml:TrainingExecution ; prov:startedAtTime ?start .
+               ?e a provml:TrainingEpochExecution ; provml:wasSectionOf ?t } GROUP BY ?t ?start ORDER BY ?start""",
+        )
+        assert [count for _, count in rows] == [2, 3, 1]
+
+
+def one_cycle(optimizer: Any) -> Any:
+    return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.5, total_steps=9)
+
+
+def cosine(optimizer: Any) -> Any:
+    return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 9)
+
+
+def sequential(optimizer: Any) -> Any:
+    parts = [
+        torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=4),
+        torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9),
+    ]
+    return torch.optim.lr_scheduler.SequentialLR(optimizer, parts, [4])
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "settings"),
+    [
+        (one_cycle, "OneCycleLR", {"scheduler.max_lr": "[0.5]", "scheduler.total_steps": 9}),
+        (cosine, "CosineAnnealingLR", {"scheduler.T_max": 9}),
+        (sequential, "SequentialLR", {"scheduler.1": "LinearLR", "scheduler.2.gamma": 0.9}),
+    ],
+)
+def test_a_scheduler_that_changes_the_rate_at_every_step_is_named(
+    make: Any, name: str, settings: dict[str, Any], isolated_home: Path
+):
+    rates = []
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False, frameworks=["torch"]):
+        network = torch.nn.Linear(8, 3)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+        scheduler = make(optimizer)
+        for _ in range(2):
+            for x, y in torch.utils.data.DataLoader(loops.data(), batch_size=6):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(network(x), y).backward()
+                rates.append(optimizer.param_groups[0]["lr"])
+                optimizer.step()
+                scheduler.step()
+    with provml.open(isolated_home / "home") as store:
+        rows = [row for row in adaptations(store) if row[1] == "learning_rate"]
+        assert [(old, new) for _, _, old, new, _ in rows] == list(itertools.pairwise(map(pytest.approx, rates)))
+        assert {row[4] for row in rows} == {name}
+        values = used(store)
+        assert {"scheduler": name, **settings}.items() <= {key: str_of(value) for key, value in values.items()}.items()
+
+
+def str_of(value: Any) -> Any:
+    """Return a list as text."""
+    return value if isinstance(value, (int, float)) else str(value)
 
 
 def test_a_finished_optimizer_is_released(isolated_home: Path):

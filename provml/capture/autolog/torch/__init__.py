@@ -25,6 +25,9 @@ LOSSES = (
 )  # fmt: skip
 """Loss functions of `torch.nn.functional`, which the classes of `torch.nn` call."""
 
+SCHEDULERS = ("LRScheduler", "ReduceLROnPlateau", "SequentialLR", "ChainedScheduler")
+"""Schedulers with a constructor that calls no other one."""
+
 
 def activate(session: Session, patches: Patches) -> None:
     """Register the hooks and wrap the functions."""
@@ -101,8 +104,9 @@ def _wrap_construction(torch: Any, observer: Observer, patches: Patches) -> None
 
     patches.wrap(torch.optim.Optimizer, "__init__", lambda original: _observed(observer, original, on_optimizer))
     scheduler_module = torch.optim.lr_scheduler
-    for cls in (scheduler_module.LRScheduler, scheduler_module.ReduceLROnPlateau):
-        if "__init__" in vars(cls):
+    for name in SCHEDULERS:
+        cls = getattr(scheduler_module, name, None)
+        if cls is not None and "__init__" in vars(cls):
             patches.wrap(cls, "__init__", lambda original: _observed(observer, original, on_scheduler))
 
 

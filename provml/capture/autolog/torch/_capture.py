@@ -14,7 +14,7 @@ from provml.capture._hyperparameters import Technique, is_same
 from provml.capture.autolog._loop_capture import EVALUATIONS, Change, LoopCapture, Steps, to_floats
 from provml.capture.autolog._timeline import Phase, Row
 from provml.capture.torch._optimizers import OptimizerTracker, unwrap_network
-from provml.capture.torch._schedulers import initial_settings
+from provml.capture.torch._schedulers import SchedulerState, initial_settings, state_of
 from provml.recording import inherit
 from provml.recording.data import Data
 from provml.recording.safety import never_raise
@@ -73,6 +73,15 @@ class ObservedTracker(OptimizerTracker):
     def on_compared(self) -> None:
         """Remember nothing: the mirror of each optimizer notices changes."""
 
+    def on_checked(self) -> None:
+        """Remember the schedulers as they are at a step, not as they are when an earlier step is recorded."""
+        if self.observed is None:
+            super().on_checked()
+
+    def begin_with(self, states: dict[int, SchedulerState]) -> None:
+        """Begin with the states that schedulers had at the first step: they may have changed the next one already."""
+        self._states |= states
+
     def current_hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters of the step that is being recorded, otherwise those of now."""
         return dict(self.observed.values) if self.observed is not None else super().current_hyperparameters()
@@ -96,6 +105,8 @@ class Setup:
         self.networks = WeakList()
         self.optimizers = WeakList()
         self.schedulers = WeakList()
+        self.scheduler_states: dict[int, SchedulerState] = {}
+        """The states of the schedulers at the first step of their optimizers, by identity."""
         self.loaders: list[Any] = []
         self.loss = ""
         self.scaler: Any = None
@@ -109,6 +120,13 @@ class Setup:
         self.optimizers.append(optimizer)
         for number, group in enumerate(optimizer.param_groups):
             self.initial |= {(id(optimizer), number, key): value for key, value in group.items() if key != "params"}
+
+    def add_scheduler(self, scheduler: Any) -> None:
+        """Add a scheduler. It stands for the schedulers that it contains, which were made before it."""
+        parts = getattr(scheduler, "_schedulers", None) or ()
+        self.schedulers = WeakList(item for item in self.schedulers if all(item is not part for part in parts))
+        self.schedulers.append(scheduler)
+        self.scheduler_states[id(scheduler)] = state_of(scheduler)
 
 
 class Capture(LoopCapture):
@@ -149,6 +167,7 @@ class Capture(LoopCapture):
         values = self._settings() | {"num_layers": len(layers) or None}
         using = self._training_data()
         stage = self.begin_training(values, using=using, model=model, after=after, ago=perf_counter() - began)
+        self.tracker.begin_with(setup.scheduler_states)
         for network in list(setup.networks)[1:]:
             self.models.add_alias(network)
         torch = sys.modules["torch"]
@@ -223,7 +242,7 @@ class Capture(LoopCapture):
         """Add an optimizer that takes turns with those of the training."""
         self.setup.add_optimizer(optimizer)
         for scheduler in schedulers:
-            self.setup.schedulers.append(scheduler)
+            self.setup.add_scheduler(scheduler)
         is_new = network not in self.setup.networks
         if network is not None and is_new:
             self.setup.networks.append(network)

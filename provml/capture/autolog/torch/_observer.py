@@ -208,7 +208,7 @@ class Observer:
         capture = self._capture
         optimizer = getattr(scheduler, "optimizer", None)
         if capture is not None and optimizer in capture.setup.optimizers:
-            capture.setup.schedulers.append(scheduler)
+            capture.setup.add_scheduler(scheduler)
             capture.tracker.schedulers = list(capture.setup.schedulers)
 
     def _schedulers_of(self, optimizer: Any) -> list[Any]:
@@ -226,12 +226,16 @@ class Observer:
         """Note that a loop over a loader begins, unless a framework loops."""
         self.leave_steady()
         self.steady.misses = 0
+        self._leave_to_capture()
         if is_called_from(*FRAMEWORKS):
             return
+        self._ignored.clear()  # a capture of the user may have ended
         began = now()
         if self._phase is not None and (self._phase.losses or self._phase.batches):
             self._end_phase(began)
-        self._passes[iterator] = Pass(loader, began, loop=ForeignLoop(iterator, *LIBRARIES))
+        self._passes[iterator] = Pass(
+            loader, began, loop=ForeignLoop(iterator, *LIBRARIES), iterator=weakref.ref(iterator)
+        )
         if self._latest is not None and self._latest[0]() is iterator:  # persistent workers use it again
             self._latest = None
 
@@ -293,9 +297,11 @@ class Observer:
     def before_backward(self, tensors: Any) -> list[tuple[Mirror, list[Any]]]:
         """Note the loss of a backward pass; return the state of the gradients."""
         self.leave_steady()
-        if self._phase is not None:
+        source, phase = self._last_pass, self._phase
+        if phase is not None and phase.source is source and phase.batches == 1 and not phase.losses:
+            self._phase = None  # the only batch is one of the training, in evaluation mode
+        elif phase is not None:
             self._end_phase(now())
-        source = self._last_pass
         if source is not None and source.is_fresh:
             self._use_pass(source)
         if type(tensors) is self._tensor_type:
@@ -397,7 +403,7 @@ class Observer:
     def _use_pass(self, source: Pass) -> None:
         """Decide which loader the training uses, when a backward pass follows a batch."""
         training = self._training_pass
-        if training is not None and training.is_fresh and training is not source and not training.is_over:
+        if training is not None and training.is_fresh and training is not source and training.is_open:
             if self._capture is not None and self._row is None:
                 self._capture.use_loader(source.loader)
         else:
@@ -553,7 +559,7 @@ class Observer:
     def _add(self, setup: Setup, optimizer: Any, network: Any) -> None:
         setup.add_optimizer(optimizer)
         for scheduler in self._schedulers_of(optimizer):
-            setup.schedulers.append(scheduler)
+            setup.add_scheduler(scheduler)
         if network is not None and network not in setup.networks:
             setup.networks.append(network)
 
@@ -574,6 +580,14 @@ class Observer:
             return False
         is_same_pass = source is not None and source.batches > 1 and row.source is source
         return is_same_pass or capture.row_total + len(capture.timeline.waiting) < MAX_FIRST_ROWS
+
+    def _leave_to_capture(self) -> None:
+        """End the training if a capture of the user goes on with one of its optimizers."""
+        capture = self._capture
+        if capture is None or capture.stage is None:
+            return
+        if any(self._is_captured(optimizer) for optimizer in capture.setup.optimizers):
+            capture.conclude()
 
     def _is_captured(self, optimizer: Any) -> bool:
         """Return whether a capture of the user records an optimizer."""
