@@ -12,17 +12,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from provml.recording.hashing import Identity
+
 MAX_HASHED_BYTES = 64 * 2**20
 """Datasets with more content in memory have no fingerprint."""
 MAX_FILES = 100_000
 """Datasets with more files have no fingerprint."""
 
 
-def fingerprint(dataset: Any) -> tuple[bytes, str] | None:
+def fingerprint(dataset: Any) -> tuple[Identity, str] | None:
     """Return bytes that identify a dataset and what they are made of; None if nothing cheap identifies it."""
     digest = hashlib.sha256()
     basis = _add(digest, dataset)
-    return (digest.digest(), basis) if basis else None
+    return (Identity(digest.digest()), basis) if basis else None
 
 
 def _add(digest: Any, dataset: Any) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from provml.capture import _data
 from provml.recording.data import Data
+from provml.recording.hashing import Identity
 
 if TYPE_CHECKING:
     from provml.recording.run import Run
@@ -37,7 +38,7 @@ def _row_count(value: Any) -> int | None:
     return int(shape[0]) if shape else None
 
 
-def _list_digest(values: list[Any]) -> bytes | None:
+def _list_digest(values: list[Any]) -> Identity | None:
     """Return the digest of a list of texts or numbers; None if it is too large or has other values."""
     digest, size = hashlib.sha256(), 0
     for value in values:
@@ -48,10 +49,10 @@ def _list_digest(values: list[Any]) -> bytes | None:
         if size > _data.MAX_HASHED_BYTES:
             return None
         digest.update(encoded)
-    return digest.digest()
+    return Identity(digest.digest())
 
 
-def _sparse_digest(matrix: Any) -> bytes | None:
+def _sparse_digest(matrix: Any) -> Identity | None:
     """Return the digest of a sparse matrix; None if it is too large."""
     if matrix.data.nbytes > _data.MAX_HASHED_BYTES:
         return None
@@ -59,7 +60,7 @@ def _sparse_digest(matrix: Any) -> bytes | None:
     digest = hashlib.sha256(f"{rows.shape}{rows.dtype}".encode())
     for part in (rows.data, rows.indices, rows.indptr):
         digest.update(part.tobytes())
-    return digest.digest()
+    return Identity(digest.digest())
 
 
 def _frame_content(frame: Any) -> Any:
@@ -72,4 +73,4 @@ def _frame_content(frame: Any) -> Any:
     digest = hashlib.sha256(f"{array.shape}{list(getattr(frame, 'columns', ()))}".encode())
     for value in array.ravel().tolist():
         digest.update(f"{type(value).__name__}:{value!r}\0".encode())
-    return digest.digest()
+    return Identity(digest.digest())

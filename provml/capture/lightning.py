@@ -15,6 +15,7 @@ from provml.capture.torch._schedulers import initial_settings
 from provml.errors import MissingDependency
 from provml.journal.values import COUNTERS
 from provml.recording.data import Data
+from provml.recording.kinds import hyperparameter_of
 from provml.recording.safety import never_raise
 from provml.recording.stages import Epoch, Stage
 
@@ -84,7 +85,9 @@ class Capture(CaptureBase, lightning.Callback):
     def _settings(self, trainer: Any, pl_module: Any, kinds: list[str]) -> dict[str, Any]:
         """Return the hyperparameters that a training begins with."""
         values: dict[str, Any] = dict(pl_module.hparams) if pl_module.hparams else {}
-        values = {key: value for key, value in values.items() if isinstance(value, (bool, int, float, str))}
+        values = {
+            hyperparameter_of(key): value for key, value in values.items() if isinstance(value, (bool, int, float, str))
+        }
         values |= {"optimizer": ", ".join(kinds) or None, **self._optimizers.current_hyperparameters()}
         values["epochs"] = trainer.max_epochs if (trainer.max_epochs or 0) >= 0 else None  # -1: limited by steps
         values |= {name: getattr(trainer, name, None) for name in SETTINGS}

@@ -141,9 +141,9 @@ def is_called_from(*modules: str) -> bool:
     return False
 
 
-def is_called_directly_from(package: str) -> bool:
-    """Return whether the caller of the calling function is in a package."""
-    return is_enabled() and str(sys._getframe(2).f_globals.get("__name__")).startswith(package)
+def is_called_directly_from(*packages: str) -> bool:
+    """Return whether the caller of the calling function is in one of these packages."""
+    return is_enabled() and str(sys._getframe(2).f_globals.get("__name__")).startswith(packages)
 
 
 def is_called_by_script(*packages: str) -> bool:

@@ -21,11 +21,18 @@ CHUNK_BYTES = 1 << 22
 MAX_CACHED_DIGESTS = 10_000
 
 
+UNKNOWN_SIZE = -1
+
+
 class Digest(NamedTuple):
     """A SHA-256 digest and a size in bytes."""
 
     sha256: str
     size: int
+
+
+class Identity(bytes):
+    """Bytes that identify data without being its content: the size of the data is not known."""
 
 
 FileKey = tuple[str, int, int, int, int]
@@ -113,7 +120,8 @@ def digest(data: Any, *, must_exist: bool = True, chunk_bytes: int = CHUNK_BYTES
     if isinstance(data, (str, os.PathLike)):
         return _digest_path(data, must_exist=must_exist)
     if isinstance(data, (bytes, bytearray, memoryview)):
-        return Digest(hashlib.sha256(data).hexdigest(), memoryview(data).nbytes)
+        size = UNKNOWN_SIZE if isinstance(data, Identity) else memoryview(data).nbytes
+        return Digest(hashlib.sha256(data).hexdigest(), size)
     if hasattr(data, "tobytes") and hasattr(data, "shape"):
         return _digest_array(data, chunk_bytes)
     return None

@@ -66,6 +66,7 @@ def test_a_dataset_is_recognised_again_by_its_fingerprint(tmp_path: Path, create
             references += [data.sha256 for data in record_data(run, create(seed), "training", "training data")]
     assert references[0] == references[1] != references[2]
     assert {event["values"]["fingerprint_of"] for event in events(tmp_path, "data")} == {basis}
+    assert all(event.get("size", -1) < 0 for event in events(tmp_path, "data")), "its size is not known"
 
 
 def test_a_folder_of_files_is_recognised_at_another_place(tmp_path: Path):

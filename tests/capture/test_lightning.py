@@ -233,6 +233,22 @@ def test_the_loss_of_a_batch_is_not_divided_by_accumulation(tmp_path: Path):
         assert sorted(value for (value,) in rows) == pytest.approx(sorted(network.losses))
 
 
+class Rated(Network):
+    def __init__(self, lr: float) -> None:
+        super().__init__()
+        self.save_hyperparameters()
+
+
+def test_a_rate_has_one_name(tmp_path: Path):
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        fitting = trainer(tmp_path, capture, epochs=1, max_steps=1, enable_checkpointing=False)
+        fitting.fit(Rated(lr=0.3), loader("training"))
+    with provml.open(tmp_path / "home") as store:
+        values = used(store)
+        assert values["learning_rate"] == 0.5  # that of the optimizer
+        assert "lr" not in values
+
+
 class Secretive(Network):
     def __init__(self, api_key: str, tracker: dict[str, Any]) -> None:
         super().__init__()

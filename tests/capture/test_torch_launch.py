@@ -85,7 +85,8 @@ def test_provml_run_records_the_ranks_of_a_torchrun_as_one_run(tmp_path: Path):
         (run,) = store.runs()
         files = sorted(path.stem for path in (tmp_path / "home" / "runs" / run.id).glob("*.jsonl"))
         assert (run.status, run.experiment) == ("FINISHED", "train")
-        assert files == ["rank-0", "rank-1"]
+        assert files == ["main", "rank-1"], "the launcher trains nothing: rank 0 begins the run"
+        assert store.validate(run.id), "it has a start"
         rows = store.query(EPOCHS).rows
         assert rows == [(1, 2), (2, 2)], "each rank has its own course"
         assert store.table().column("world_size") == [2], "the ranks of one training are one row"

@@ -124,6 +124,8 @@ def _is_known(name: str, framework: Framework) -> bool:
 
 
 _current: Autolog | None = None
+_is_called = False
+"""Whether `autolog` was called in this process."""
 
 
 def autolog(
@@ -140,7 +142,7 @@ def autolog(
     `run` is a run or the id of one; `frameworks` limits what is recorded. Other settings are those of `provml.record`.
     A second call replaces the settings of the first.
     """
-    global _current
+    global _current, _is_called
     names = check_frameworks(frameworks)
     if run is not None and not isinstance(run, (str, Run)):
         raise WrongType("autolog", "run", run, "a run", "Pass the result of provml.record(…), or a run id.")
@@ -149,7 +151,7 @@ def autolog(
         raise TypeError(f"autolog() got an unexpected argument {unexpected[0]!r}. {advice}")
     if not isinstance(enabled, bool):
         raise WrongType("autolog", "enabled", enabled, "True or False", "Pass the name of the experiment as name=….")
-    previous, _current = _current, None
+    previous, _current, _is_called = _current, None, True
     if previous is not None:
         previous.stop()
     if enabled:
@@ -171,15 +173,18 @@ def check_frameworks(frameworks: object) -> list[str]:
     return names
 
 
-def start_from_environment() -> Autolog:
-    """Switch autolog on as `provml run` asks in PROVML_AUTOLOG; called by the start-up hook."""
-    global _current
+def start_from_environment() -> Autolog | None:
+    """Switch autolog on as `provml run` asks in PROVML_AUTOLOG; called by the start-up hook.
+
+    Return None if the script called `autolog` before: that is what it wants.
+    """
+    if _is_called:
+        return None
     settings = json.loads(os.environ.get("PROVML_AUTOLOG") or "{}")
     run_id, _, rest = os.environ.get("PROVML_RUN", "").partition("@")
     if rest.partition("@")[0] == str(os.getpid()):  # the script itself; the processes that it starts join its run
         settings["run"] = run_id
     autolog(**settings)
-    assert _current is not None
     return _current
 
 

@@ -50,7 +50,7 @@ class PostImportFinder:
         original = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            del loader.exec_module  # nothing stays on the loader
+            vars(loader).pop("exec_module", None)  # nothing stays on the loader
             original(module)
             self._run(name)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from provml.capture.autolog._patches import Patches
 from provml.capture.autolog._session import Session
+from provml.recording.kinds import hyperparameter_of
 from provml.recording.run import Run
 
 
@@ -54,15 +55,19 @@ def recorded_objective(session: Session, parent: Run, func: Callable[..., Any]) 
 def _record_value(session: Session, child: Run, trial: Any, value: Any) -> None:
     """Record the parameters that were suggested, and the value of the objective."""
     captures = session.captures_of(child)
+    if value is not None:
+        for capture in captures:
+            capture.done()  # a loop ends its training, and records its model, when it is asked to
+    suggested = {hyperparameter_of(name): item for name, item in trial.params.items()}
     trainings = [capture.last_training for capture in captures if capture.last_training is not None]
     for training in trainings:
-        missing = {name: item for name, item in trial.params.items() if name not in training._values}
+        missing = {name: item for name, item in suggested.items() if name not in training._values}
         if missing:
             training.parameters(**missing)
     model = next((capture.models.last for capture in captures if capture.models.last is not None), None)
     if value is None and trainings:
         return
-    with child.evaluation(of=model, name="objective", **({} if trainings else trial.params)) as test:
+    with child.evaluation(of=model, name="objective", **({} if trainings else suggested)) as test:
         values = value if isinstance(value, (list, tuple)) else [value]
         names = ["objective"] if len(values) == 1 else [f"objective_{number}" for number in range(1, len(values) + 1)]
         test.measured(**{name: item for name, item in zip(names, values, strict=True) if item is not None})

@@ -60,6 +60,8 @@ class Recorder:
         def method(self_: Any, *args: Any, **kwargs: Any) -> Any:
             if session.is_busy:
                 return original(self_, *args, **kwargs)
+            if is_called_directly_from(*BOOSTERS):  # a part of a fit, such as its encoder of labels
+                return original(self_, *args, **kwargs)
             is_explicit = is_called_directly_from(CAPTURE)
             if is_explicit or (name not in PREDICTIONS and is_booster(self_)):
                 return self.call_silently(name, original, self_, args, kwargs, is_explicit=is_explicit)

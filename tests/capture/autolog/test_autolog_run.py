@@ -13,7 +13,7 @@ import pytest
 
 import provml
 from capture.autolog.contracts import autologging
-from capture.contract import ask, measures_by_epoch, used
+from capture.contract import ask, evaluated_models, measures_by_epoch, used
 
 pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
@@ -147,3 +147,52 @@ def test_a_study_is_a_run_with_a_child_run_for_each_trial(isolated_home: Path):
         )
         assert rows_ == [(study.best_value,)]
         assert used(store)["alpha"] in [trial.params["alpha"] for trial in study.trials]
+
+
+def test_a_trial_of_a_loop_has_one_learning_rate_and_evaluates_its_model(isolated_home: Path):
+    import torch
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+    def objective(trial: Any) -> float:
+        network = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(network.parameters(), lr=trial.suggest_float("lr", 0.1, 0.2))
+        for _ in range(trial.suggest_int("n_epochs", 2, 2)):
+            optimizer.zero_grad()
+            loss = network(torch.ones(3, 2)).square().mean()
+            loss.backward()
+            optimizer.step()
+        return loss.item()
+
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False, name="sweep"):
+        study.optimize(objective, n_trials=1)
+    with provml.open(isolated_home / "home") as store:
+        values = used(store)
+        assert values["learning_rate"] == pytest.approx(study.best_params["lr"])
+        assert values["epochs"] == 2
+        assert not {"lr", "n_epochs"} & values.keys()
+        assert len(evaluated_models(store)) == 1
+
+
+@pytest.mark.parametrize("first", ["", "import torch"])
+def test_a_script_that_calls_autolog_itself_has_its_own_settings(first: str, tmp_path: Path):
+    """The framework is imported before or after the call."""
+    script = tmp_path / "train.py"
+    script.write_text(f"""{first}
+import provml
+
+provml.autolog(name="own", home="own")
+import torch
+
+parameter = torch.nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([parameter], lr=0.1)
+for _ in range(2):
+    parameter.sum().backward()
+    optimizer.step()
+""")
+    done = run("run", "--name", "other", "--home", str(tmp_path / "other"), str(script), folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "other").exists()
+    with provml.open(tmp_path / "own") as store:
+        assert [recorded.name for recorded in store.runs()] == ["own"]

@@ -128,6 +128,13 @@ class Own(ClassifierMixin, BaseEstimator):
         return self.inner_.predict(x)
 
 
+def test_what_a_boosting_library_prepares_inside_a_fit_is_not_recorded(recording: Path):
+    lightgbm = pytest.importorskip("lightgbm")
+    lightgbm.LGBMClassifier(n_estimators=2, verbosity=-1).fit(X, Y)  # encodes the labels
+    StandardScaler().fit(X)
+    assert [kind for kind, _ in stages(recording)] == ["DataPreparation"]
+
+
 def test_estimators_look_and_behave_as_before(recording: Path):
     signature = inspect.signature(test_sklearn.SVC.fit)
     model = Own()

@@ -27,7 +27,8 @@ class Trigger:
         try:
             from provml.capture.autolog import start_from_environment
 
-            return start_from_environment().find_spec(name, path, target)
+            autolog = start_from_environment()
+            return autolog.find_spec(name, path, target) if autolog is not None else None
         except Exception:  # provml is not there, or not this version: the script runs as it is
             return None
 
