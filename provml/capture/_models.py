@@ -101,6 +101,11 @@ class CaptureModels:
         self._parts[name] = TrainedModel(stage, self._progress, initial, name)
         self._by_object.set(model, self._parts[name])
 
+    def changed_parts(self) -> list[str]:
+        """Return the networks of the last training whose weights were not recorded as they are now, by name."""
+        parts = self._parts or ({"": self._training} if self._training is not None else {})
+        return [name for name, training in parts.items() if training.unchanged() is None]
+
     def record_file(
         self, section: Stage | Epoch, path: Any, *, is_current: bool = False, part: str = "", **fields: Any
     ) -> Data:

@@ -442,7 +442,7 @@ class Loops:
             return False
         self._end_phase()
         if any(member.model() is model for member in capture.members):
-            capture.save_file(path, is_model=True)
+            capture.save_file(path, [""])
         else:
             capture.save_part(model, path)
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
@@ -64,7 +64,7 @@ class LoopCapture(CaptureBase):
         self.on_training_end: Callable[[], None] = lambda: None
         """Tells the observer that the training is over: further steps are those of another one."""
         self._flushed = perf_counter()
-        self._files: list[tuple[Any, bool]] = []
+        self._files: list[tuple[Any, Collection[str]]] = []
         self._start_over()
 
     def _start_over(self) -> None:
@@ -148,9 +148,9 @@ class LoopCapture(CaptureBase):
         if error is None:
             self._record_early_stop()
             last = self.stage.current_epoch if self.stage is not None else None
-            if self.models._training is not None and self.models._training.unchanged() is None:
-                fields = {"epoch": last.index} if last is not None and self.timeline.rule else {}
-                self.saved(None, **self._model_fields(), **fields)
+            fields = {"epoch": last.index} if last is not None and self.timeline.rule else {}
+            for part in self.models.changed_parts():
+                self._record_saved(None, part, self._model_fields() | fields)
         for stage in self._validations:
             stage.done()
         self._validations = []
@@ -374,29 +374,32 @@ class LoopCapture(CaptureBase):
     # ---- files
 
     @never_raise
-    def save_file(self, path: Any, is_model: bool) -> None:
-        """Record a file that was saved: a model of the training, or another file."""
+    def save_file(self, path: Any, parts: Collection[str]) -> None:
+        """Record a file that was saved: with networks of the training, by name, or another file."""
         self._flush()
         section = self.epoch or self.last_training
         if section is None or not os.path.exists(path):  # noqa: PTH110  # a path of any type
             return
-        if is_model:
+        if parts:
             fields: dict[str, Any] = (
                 {"epoch": self.epoch.index} if self.epoch is not None and self.timeline.rule else {}
             )
             fields |= self._model_fields()
-            self.models.set_last(self.models.record_file(section, path, is_current=True, **fields))
+            part = next(iter(parts)) if len(parts) == 1 else ""
+            model = self.models.record_file(section, path, is_current=True, part=part, **fields)
+            for name in {part, *parts}:
+                self.models.set_last(model, name)
         else:
             section.produced(path, kind="file")
 
-    def save_later(self, path: Any, is_model: bool) -> None:
+    def save_later(self, path: Any, parts: Collection[str]) -> None:
         """Record a file that is still open, when it is complete."""
-        self._files.append((path, is_model))
+        self._files.append((path, parts))
 
     def _record_files(self) -> None:
         files, self._files = self._files, []
-        for path, is_model in files:
-            self.save_file(path, is_model)
+        for path, parts in files:
+            self.save_file(path, parts)
 
 
 def to_floats(tensors: list[Any]) -> list[float]:

@@ -202,6 +202,35 @@ def test_a_rate_is_changed_at_the_step_of_its_own_optimizer(isolated_home: Path)
         assert [row[:4] for row in adaptations(store)] == [(3, "optimizer_2.learning_rate", 0.1, 0.02)]
 
 
+def test_each_of_several_networks_is_a_model(isolated_home: Path, tmp_path: Path):
+    """Two files of the same moment are different models; a file with both networks is another one."""
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False, frameworks=["torch"]):
+        first, second = loops.Net(), torch.nn.Linear(8, 3)
+        optimizers = [torch.optim.SGD(network.parameters(), lr=0.1) for network in (first, second)]
+        for epoch in range(2):
+            for x, y in torch.utils.data.DataLoader(loops.data(), batch_size=6):
+                for network, optimizer in zip((first, second), optimizers, strict=True):
+                    optimizer.zero_grad()
+                    torch.nn.functional.cross_entropy(network(x), y).backward()
+                    optimizer.step()
+            if not epoch:
+                torch.save(first.state_dict(), tmp_path / "first.pt")
+                torch.save(second.state_dict(), tmp_path / "second.pt")
+        torch.save({"first": first.state_dict(), "second": second.state_dict()}, tmp_path / "both.pt")
+    with provml.open(isolated_home / "home") as store:
+        rows = ask(
+            store,
+            """SELECT ?name ?path { ?model a provml:Model ; provlake:path ?path ;
+               provlake:wasDerivedFromAttribute/rdfs:label ?name } ORDER BY ?path""",
+        )
+        name = store.run("latest").model
+        assert [(label, Path(path).name) for label, path in rows] == [
+            (name, "both.pt"),
+            ("Net", "first.pt"),
+            ("Linear", "second.pt"),
+        ]
+
+
 def test_a_pass_that_is_left_before_a_step_is_over(isolated_home: Path):
     """The next epoch does not belong to it, also if its last batch was not used."""
     with autologging(home=isolated_home / "home", strict=True, capture_environment=False, frameworks=["torch"]):

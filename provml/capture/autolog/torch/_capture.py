@@ -9,10 +9,11 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from provml.capture import _data, _layers
+from provml.capture import _data
 from provml.capture._hyperparameters import Technique, is_same
 from provml.capture.autolog._loop_capture import EVALUATIONS, Change, LoopCapture, Steps, to_floats
 from provml.capture.autolog._timeline import Phase, Row
+from provml.capture.torch._networks import Networks
 from provml.capture.torch._optimizers import OptimizerTracker, unwrap_network
 from provml.capture.torch._schedulers import SchedulerState, initial_settings, state_of
 from provml.recording import inherit
@@ -121,6 +122,16 @@ class Setup:
         for number, group in enumerate(optimizer.param_groups):
             self.initial |= {(id(optimizer), number, key): value for key, value in group.items() if key != "params"}
 
+    def named_networks(self) -> dict[str, Any]:
+        """Return the networks by name: a single one has no name, several have that of their class."""
+        networks = list(self.networks)
+        kinds = [type(unwrap_network(network)).__name__ for network in networks]
+        names = []
+        for number, kind in enumerate(kinds):
+            is_shared = kinds.count(kind) > 1
+            names.append(f"{kind}_{kinds[:number].count(kind) + 1}" if is_shared else kind)
+        return dict(zip(names if len(networks) > 1 else [""], networks, strict=False))
+
     def add_scheduler(self, scheduler: Any) -> None:
         """Add a scheduler. It stands for the schedulers that it contains, which were made before it."""
         parts = getattr(scheduler, "_schedulers", None) or ()
@@ -163,13 +174,17 @@ class Capture(LoopCapture):
         setup = self.setup
         layers = self.try_or(self._layers, list[dict[str, Any]]())
         after = self.models.checkpoint(setup.resumed_from, read=True) if setup.resumed_from is not None else None
-        model = next(iter(setup.networks), None) or next(iter(setup.optimizers), None)
+        named = setup.named_networks()
+        model = named.get("") or next(iter(setup.optimizers), None)
+        parts = [(name, network, self.models.lookup(network)) for name, network in named.items() if name]
         values = self._settings() | {"num_layers": len(layers) or None}
         using = self._training_data()
         stage = self.begin_training(values, using=using, model=model, after=after, ago=perf_counter() - began)
         self.tracker.begin_with(setup.scheduler_states)
-        for network in list(setup.networks)[1:]:
-            self.models.add_alias(network)
+        for name, network, initial in parts:
+            if initial is not None:
+                stage.used(initial, role="model")
+            self.models.begin_part(name, network, stage, initial)
         torch = sys.modules["torch"]
         for kind in dict.fromkeys(type(optimizer).__name__ for optimizer in setup.optimizers):
             stage.implemented_by(kind, software="torch", version=torch.__version__)
@@ -177,13 +192,7 @@ class Capture(LoopCapture):
             stage.layers(layers)
 
     def _layers(self) -> list[dict[str, Any]]:
-        layers: list[dict[str, Any]] = []
-        for network in self.setup.networks:
-            prefix = f"{type(network).__name__}." if len(self.setup.networks) > 1 else ""
-            for layer in _layers.torch_layers(unwrap_network(network)):
-                block = prefix + layer["block"] if layer.get("block") else None
-                layers.append({**layer, "name": prefix + layer["name"], "block": block})
-        return layers
+        return Networks(self.setup.named_networks()).layers()
 
     def _settings(self) -> dict[str, Any]:
         setup = self.setup
@@ -246,7 +255,9 @@ class Capture(LoopCapture):
         is_new = network not in self.setup.networks
         if network is not None and is_new:
             self.setup.networks.append(network)
-            self.models.add_alias(network)
+            if self.stage is not None:
+                for name, item in self.setup.named_networks().items():
+                    self.models.begin_part(name, item, self.stage, self.models.lookup(item))
         self._set_optimizers()
         if self.stage is not None:
             names = [type(item).__name__ for item in self.setup.optimizers]

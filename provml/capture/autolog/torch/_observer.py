@@ -663,21 +663,24 @@ class Observer:
         capture, path = self._capture, file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
         if capture is None or not isinstance(path, (str, os.PathLike)):
             return
-        is_model = self._is_model(value)
+        parts = self._parts_in(value)
         if path is file:
-            capture.save_file(path, is_model)
+            capture.save_file(path, parts)
         else:
-            capture.save_later(path, is_model)
+            capture.save_later(path, parts)
         capture.last_activity = now()
 
-    def _is_model(self, value: Any) -> bool:
-        """Return whether a value is a network, or contains weights of a network that is trained."""
+    def _parts_in(self, value: Any) -> list[str]:
+        """Return the names of the trained networks whose weights a value contains; any network counts as trained."""
         capture = self._capture
-        if isinstance(value, self.torch.nn.Module):
-            return True
-        networks: Iterable[Any] = capture.setup.networks if capture is not None else ()
-        pointers = {item.data_ptr() for network in networks for item in network.parameters()}
-        return any(tensor.data_ptr() in pointers for tensor in _tensors(value))
+        named = capture.setup.named_networks() if capture is not None else {}
+        saved = {tensor.data_ptr() for tensor in _tensors(value)} - {0}  # that of an empty tensor
+        parts = [
+            name
+            for name, network in named.items()
+            if any(weight.data_ptr() in saved for weight in network.parameters())
+        ]
+        return parts or ([""] if isinstance(value, self.torch.nn.Module) else [])
 
     def on_load(self, value: Any, file: Any) -> None:
         """Note what was loaded from a file."""
