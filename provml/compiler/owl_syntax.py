@@ -71,8 +71,10 @@ def _child_main(source: Path, target: Path, syntax: Any) -> None:
 
     import pyhornedowl
 
-    resource.setrlimit(resource.RLIMIT_CPU, (MAX_SECONDS, MAX_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    for kind, value in ((resource.RLIMIT_CPU, MAX_SECONDS), (resource.RLIMIT_AS, MAX_MEMORY_BYTES)):
+        hard = resource.getrlimit(kind)[1]  # a lower limit that is set already stays
+        lower = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (lower, lower))
     try:
         ontology = pyhornedowl.open_ontology_from_string(source.read_text(encoding="utf-8"), syntax)
         target.write_text(ontology.save_to_string("owl"), encoding="utf-8")

@@ -133,9 +133,11 @@ class Index:
             except Exception as error:
                 if not is_corrupt(error):  # locked, disk full, too many open files: the index itself is intact
                     raise
-                report_damage(home, error, REBUILDING)
+                is_complete = (folder / "progress").exists()  # else the process that made the index was killed
+                if is_complete:
+                    report_damage(home, error, REBUILDING)
                 index = cls._reset(home, folder, limits)
-                index.damage = damage_reason(error)
+                index.damage = damage_reason(error) if is_complete else ""
             if not index._is_current() and (folder / NEXT / COMPLETE).exists():
                 index.backend.close()
                 adopt_rebuilt(folder)

@@ -25,6 +25,8 @@ ENGINE_ERROR = 3
 """Exit code of the child if the engine refused the query; the reason is on its error stream."""
 DAMAGED = 4
 """Exit code of the child if the files of the index are damaged."""
+FAILED = 1
+"""Exit code of the child after any other error; its traceback is on its error stream."""
 TRIPLES_SUFFIX = ".nt"
 """Suffix of the result file if the result is triples; other results are written as JSON."""
 MAX_TIMEOUT = 1_000_000
@@ -141,6 +143,15 @@ def _run_in_child(temporary: Path, copy: Path, request: QueryRequest, limits: Qu
 def _child_main(folder: str) -> None:
     """Execute the request in a folder and write its result there."""
     threading.Thread(target=_exit_with_parent, args=(folder,), daemon=True).start()  # the engine releases the GIL
+    try:
+        _execute(folder)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        os._exit(FAILED)  # the interpreter itself would wait a second for the thread, and abort
+    os._exit(0)  # nothing has to be saved, so nothing has to be closed
+
+
+def _execute(folder: str) -> None:
     import pickle
 
     copy, result, request, values = pickle.loads((Path(folder) / "request").read_bytes())
@@ -167,7 +178,6 @@ def _child_main(folder: str) -> None:
         sys.stderr.flush()
         is_damaged = isinstance(error, RuntimeError) and str(error).startswith("Corruption")
         os._exit(DAMAGED if is_damaged else ENGINE_ERROR)
-    os._exit(0)  # nothing has to be saved, so nothing has to be closed
 
 
 def _exit_with_parent(folder: str) -> None:
@@ -195,16 +205,18 @@ class LimitedFile(io.FileIO):
 
 
 def _set_resource_limits(limits: QueryLimits) -> None:
-    """Set limits that the system enforces, also after the parent has ended."""
+    """Set limits that the system enforces, also after the parent has ended; lower ones that are set already stay."""
     try:
         import resource
     except ImportError:  # on Windows only the parent limits the time
         return
-    seconds = math.ceil(2 * limits.timeout_seconds) + 5
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    values = {resource.RLIMIT_CPU: math.ceil(2 * limits.timeout_seconds) + 5, resource.RLIMIT_CORE: 0}
     if limits.memory_bytes:
-        resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        values[resource.RLIMIT_AS] = limits.memory_bytes
+    for kind, value in values.items():
+        hard = resource.getrlimit(kind)[1]
+        lower = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (lower, lower))
 
 
 if __name__ == "__main__":

@@ -260,7 +260,9 @@ def _set_resource_limits(memory_bytes: int) -> None:
     except ImportError:  # on Windows only the parent limits a query
         return
     if memory_bytes:
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]  # a lower limit that is set already stays
+        value = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (value, value))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

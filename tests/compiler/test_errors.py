@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -190,6 +192,18 @@ def test_unreadable_file_is_refused(tmp_path, name, content, words):
     assert str(path) in result.stderr
     assert words in result.stderr
     assert not (tmp_path / "vocab.py").exists()
+
+
+def test_a_lower_limit_of_the_system_stays(tmp_path):
+    path, target = tmp_path / "small.ofn", tmp_path / "vocab.py"
+    path.write_text("Prefix(:=<urn:a#>)\nOntology(<urn:a>\nDeclaration(Class(:Flower))\n)")
+    work = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)); "
+        "from provml.cli import main; main()"
+    )
+    arguments = [sys.executable, "-c", work, "compile", str(path), "-o", str(target)]
+    process = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert (process.returncode, "Flower" in target.read_text()) == (0, True), process.stderr
 
 
 def test_directory_is_refused(tmp_path):

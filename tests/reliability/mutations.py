@@ -6,10 +6,12 @@ artifact must be named by `verify`, must leave all other runs as they were, and 
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import random
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,6 +120,7 @@ def read(home: Path) -> dict[str, Any]:
         problems = [*store.verify(), *store.check_seals().problems]
     result["problems"] = [f"{problem.file}:{problem.line}: {problem.reason}" for problem in problems]
     result["messages"] = messages
+    result["modules"] = [name for name in sys.modules if name.startswith("provml.")]
     return result
 
 
@@ -180,5 +183,7 @@ def sweep(folder: Path, count: int, seed: int = 0) -> Iterator[tuple[Mutation, s
     expected = attempt(lambda: read(intact))
     assert not expected.error, expected.detail
     assert expected.value["problems"] == []
+    for name in expected.value["modules"]:  # once, and not in each child
+        importlib.import_module(name)
     for mutation in choose(intact, count, seed):
         yield mutation, check(mutation, intact, expected.value, folder / f"scratch-{os.getpid()}")

@@ -227,6 +227,19 @@ def test_verify_reports_an_index_that_it_had_to_rebuild(home: Path):
         assert store.verify() == []
 
 
+@pytest.mark.parametrize("missing", ["CURRENT", "MANIFEST"])
+def test_an_index_whose_making_was_interrupted_is_made_again_in_silence(
+    home: Path, caplog: pytest.LogCaptureFixture, missing: str
+):
+    (home / "index" / "progress").unlink()  # the last file that is written
+    for path in (home / "index" / "store").glob(f"{missing}*"):
+        path.unlink()
+    with Store(home) as store:
+        assert store.verify() == []
+        assert len(store.runs()) == 2
+    assert caplog.messages == []
+
+
 def test_an_error_that_is_no_damage_is_raised_as_it_is(home: Path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.WARNING)
     with Store(home) as store, pytest.raises(ValueError, match="Corruption"):

@@ -410,6 +410,42 @@ def test_a_query_uses_no_more_memory_than_its_limit(store: Store):
         store.query(HUGE, timeout=120, memory=2_000_000_000)
 
 
+UNDER_LIMITS = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+resource.setrlimit(resource.RLIMIT_CPU, (100, 100))
+"""
+"""Limits as of `ulimit -v` and `ulimit -t`, which a process cannot raise."""
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        """from provml.store import Store
+from provml.store.query_process import QueryLimits
+with Store(sys.argv[1]) as store:
+    print(store.query("SELECT ?o { VALUES ?o { 7 } }", timeout=1000).rows[0][0], end=" ")
+    limits = QueryLimits(1000, 16 << 30)
+    print(next(iter(store.backend.query("SELECT ?o { VALUES ?o { 7 } }", limits)))[0].value)""",
+        """from provml.store import query_worker
+query_worker._set_resource_limits(16 << 30)
+print(7, resource.getrlimit(resource.RLIMIT_AS)[0] >> 30)""",
+    ],
+    ids=["query", "worker"],
+)
+def test_lower_limits_of_the_system_stay(home: Path, work: str):
+    arguments = [sys.executable, "-c", UNDER_LIMITS + work, str(home)]
+    process = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert process.stdout.split() in (["7", "7"], ["7", "8"]), process.stderr
+
+
+def test_a_query_process_that_fails_says_why(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "pyoxigraph.py").write_text("raise ImportError('no engine here')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(QueryError, match="no engine here"):
+        store.query("SELECT * { ?s ?p ?o } LIMIT 1", timeout=60)
+
+
 def test_an_answer_uses_no_more_memory_of_the_parent_than_its_limit(home: Path):
     numbers = " ".join(map(str, range(100)))
     many = f"SELECT * {{ VALUES ?a {{ {numbers} }} VALUES ?b {{ {numbers} }} BIND('{'x' * 100_000}' AS ?c) }}"
