@@ -67,7 +67,10 @@ def check_ledger(archive: zipfile.ZipFile) -> tuple[list[str], list[str], dict[s
     digests: list[str] = []
     seals: dict[str, dict[str, Any]] = {}
     previous = "0" * 64
-    for number, line in enumerate(read_text(archive, LEDGER).split(b"\n")[:-1], 1):
+    *lines, rest = read_text(archive, LEDGER).split(b"\n")
+    if rest:
+        problems.append(f"{LEDGER}:{len(lines) + 1}: is not complete")
+    for number, line in enumerate(lines, 1):
         try:
             entry = json.loads(line)
             run = entry["run"]
@@ -80,7 +83,7 @@ def check_ledger(archive: zipfile.ZipFile) -> tuple[list[str], list[str], dict[s
                 former = seals.get(name) if entry["kind"] == "sealed" else None
                 earlier = [*former["earlier"], (former["size"], former["sha256"])] if former else []
                 seals[name] = entry | {"line": number, "earlier": earlier}
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             problems.append(f"{LEDGER}:{number}: is not readable")
         previous = hashlib.sha256(line).hexdigest()
         digests.append(previous)
@@ -92,6 +95,10 @@ def check_journals(archive: zipfile.ZipFile, run: str, seals: dict[str, dict[str
     problems = []
     present = {name for name in archive.namelist() if re.fullmatch(rf"runs/{re.escape(run)}/[^/]+\.jsonl", name)}
     expected = {name for name in seals if name.startswith(f"runs/{run}/")}
+    others = [name for name in archive.namelist() if name.startswith("runs/") and not name.startswith(f"runs/{run}/")]
+    problems += [f"{name}: is of another run, and was not checked" for name in sorted(others)]
+    if not present:
+        problems.append(f"runs/{run}: has no journal here")
     problems += [f"{name}: is in the ledger and missing here" for name in sorted(expected - present)]
     problems += [f"{name}: has no seal" for name in sorted(present - expected)]
     for name in sorted(present & expected):
@@ -107,7 +114,21 @@ def check_journals(archive: zipfile.ZipFile, run: str, seals: dict[str, dict[str
         if sha256 != seal.get("buffer_sha256", ""):
             problems.append(f"{buffer}: differs from its seal")
         print(f"{name}: {seal['kind']} by {seal['by']}, {seal['size']:,} bytes")
+    absent = sorted(stored_contents(archive, present) - set(archive.namelist()))
+    if absent:
+        print(f"Not here: {len(absent)} contents that the run has stored, such as {absent[0]}")
     return problems
+
+
+def stored_contents(archive: zipfile.ZipFile, journals: set[str]) -> set[str]:
+    """Return the names in the archive that the contents have which the journals say were stored."""
+    names = set()
+    for journal in journals:
+        with archive.open(journal) as file:
+            for line in iter(lambda file=file: file.readline(1 << 20), b""):
+                digests = re.findall(rb'"sha256":"([0-9a-f]{64})"', line) if line.startswith(b'{"e":"artifact"') else []
+                names.update(f"artifacts/{digest.decode()}" for digest in digests)
+    return names
 
 
 def check_signatures(
@@ -118,13 +139,20 @@ def check_signatures(
     for name in archive.namelist():
         if not re.fullmatch(r"seals/signatures/[\d-]+\.json", name):
             continue
-        content, signature = archive.read(name), name.removesuffix(".json") + ".sig"
-        statement = json.loads(content)
-        count = int(statement["ledger_lines"])
-        if not archive.read(signature).startswith(b"-----BEGIN SSH SIGNATURE"):
+        content, signature = read_text(archive, name), name.removesuffix(".json") + ".sig"
+        try:
+            statement = json.loads(content)
+            count, time = int(statement["ledger_lines"]), str(statement["time"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            problems.append(f"{name}: is not readable")
+            continue
+        if signature not in archive.namelist():
+            problems.append(f"{signature}: is missing")
+            continue
+        if not read_text(archive, signature).startswith(b"-----BEGIN SSH SIGNATURE"):
             print(f"{signature}: is not an SSH signature; use `provml verify --signed-by`")
             continue
-        signer, is_valid = verify_ssh(content, archive.read(signature), signers)
+        signer, is_valid = verify_ssh(content, read_text(archive, signature), signers)
         if not signer:
             print(f"{signature}: not checked, no allowed signer has made it")
         elif not is_valid:
@@ -133,9 +161,7 @@ def check_signatures(
             problems.append(f"{name}: the ledger is not the one that was signed")
         else:
             covered = max(covered, count)
-            print(
-                f"{name}: {count} lines of the ledger signed by {signer}; the signer's clock said {statement['time']}"
-            )
+            print(f"{name}: {count} lines of the ledger signed by {signer}; the signer's clock said {time}")
     if not covered:
         return [*problems, f"{LEDGER}: has no valid signature by {signers.name}"]
     late = {name: seal["line"] for name, seal in seals.items() if seal["line"] > covered and name in archive.namelist()}
@@ -170,13 +196,15 @@ def main() -> int:
             problems += broken + check_journals(archive, manifest["run"], seals)
             if arguments.signers:
                 problems += check_signatures(archive, digests, arguments.signers, seals)
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        print(f"{arguments.evidence} cannot be checked: {error}", file=sys.stderr)
+    except Exception as error:  # a hostile file may make any part of the library fail
+        reason = f"{type(error).__name__}: {error}"
+        print(f"{arguments.evidence} cannot be checked ({reason[:500]})", file=sys.stderr)
         return 2
     for problem in problems:
         print(f"PROBLEM {problem}")
     if not problems:
         print(f"OK: the journals of {manifest['run']} are those that were sealed")
+        print("Annotations, graph.ttl and report.html have no seal: provml makes the last two from the journals.")
     if not arguments.signers:
         print("Signatures were not checked (--signers): whoever could write to the home could have made all of this.")
     return 1 if problems else 0

@@ -40,6 +40,7 @@ WHAT_IT_PROVES = """What this evidence shows, and what it does not
   elsewhere, rules that out: a signature shows that the holder of the key vouched for the ledger as it is here, and a
   time stamp shows that the signed statement existed at that time. The times in journals, in the ledger and in signed
   statements are those of the clock of the machine, and prove nothing by themselves.
+- Annotations have no seal. graph.ttl and report.html are for reading: provml makes them from the journals.
 - That a process recorded something does not show that it is true: a program can record what it likes.
 """
 

@@ -84,6 +84,9 @@ def attach_anchor(home: Path, file: Path) -> Path:
 def check_signatures(home: Path, signers: Path) -> list[SignatureCheck]:
     """Check all signatures of a home with a public key, or a file of allowed signers as OpenSSH has it."""
     text = _read_key(signers)
+    if "PRIVATE KEY-----" in text:
+        advice = f"Pass its public key, such as {signers.name}.pub."
+        raise FileFormatError("is a private key", advice, file=str(signers))
     sha256_by_line = {line.number: line.sha256 for line in Ledger(home).lines()}
     checks = []
     for path in _statements(home):

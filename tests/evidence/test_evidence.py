@@ -111,6 +111,14 @@ def test_a_damaged_signature_is_a_problem_next_to_a_valid_one(home: Path, keys: 
     assert "the signature is not readable" in refused.stdout
 
 
+@pytest.mark.parametrize("key", ["ssh", "pem"])
+def test_a_private_key_checks_nothing(home: Path, keys: Path, key: str):
+    sign_ledger(home, keys / key)
+    refused = invoke(home, "verify", "--signed-by", str(keys / key))
+    assert refused.exit_code == 2
+    assert f"is a private key. Pass its public key, such as {key}.pub" in refused.stderr
+
+
 def test_a_changed_statement_does_not_hold(home: Path, keys: Path):
     statement = sign_ledger(home, keys / "ssh").with_suffix(".json")
     statement.write_text(statement.read_text().replace('"time": "20', '"time": "19'))
@@ -251,6 +259,74 @@ def test_changed_evidence_is_named_even_if_its_manifest_fits(
         done = check_evidence(tmp_path / "changed.zip")
         assert done.returncode == 1
         assert (expected if fix_manifest else "PROBLEM") in done.stdout
+
+
+CHANGED_RUN = edit("manifest.json", b'"run": "', b'"run": "other')
+
+
+@pytest.mark.parametrize(
+    ("change", "fix_manifest", "expected"),
+    [
+        (lambda name, content: None if name.startswith("runs/") else content, True, "runs/second: has no journal here"),
+        (CHANGED_RUN, False, "runs/othersecond: has no journal here"),
+        (CHANGED_RUN, False, "runs/second/main.jsonl: is of another run, and was not checked"),
+        (lambda name, content: content[:-1] if "ledger" in name else content, True, "ledger.jsonl:3: is not complete"),
+        (
+            lambda name, content: content + b"[" * 100_000 + b"\n" if "ledger" in name else content,
+            True,
+            "ledger.jsonl:4: is not readable",
+        ),
+        (
+            lambda name, content: b"[" * 100_000 if name.endswith("2.json") else content,
+            True,
+            "00000002.json: is not readable",
+        ),
+        (lambda name, content: None if name.endswith(".sig") else content, True, "00000002.sig: is missing"),
+    ],
+)
+def test_evidence_that_shows_nothing_is_not_right(
+    home: Path,
+    keys: Path,
+    tmp_path: Path,
+    change: Callable[[str, bytes], bytes | None],
+    fix_manifest: bool,
+    expected: str,
+):
+    sign_ledger(home, keys / "ssh")
+    with provml.record("second", home=home, run="second"):
+        pass
+    with Store(home) as store:
+        assert write_evidence(store, "second", tmp_path / "evidence.zip") == []
+    rewrite(tmp_path / "evidence.zip", change, fix_manifest=fix_manifest)
+    done = check_evidence(tmp_path / "evidence.zip", "--signers", str(keys / "ssh.pub"))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert f"PROBLEM {expected}" in done.stdout or f"/{expected}" in done.stdout
+
+
+def test_the_script_says_which_contents_are_not_in_the_archive(home: Path, tmp_path: Path):
+    with Store(home) as store:
+        assert write_evidence(store, run_id(home), tmp_path / "evidence.zip", artifacts=False) == []
+    done = check_evidence(tmp_path / "evidence.zip")
+    assert done.returncode == 0
+    assert "Not here: 1 contents that the run has stored" in done.stdout
+
+
+@pytest.mark.parametrize("damage", ["manifest", "compressed"])
+def test_an_archive_that_breaks_the_library_is_refused(home: Path, tmp_path: Path, damage: str):
+    path = tmp_path / "evidence.zip"
+    with Store(home) as store:
+        assert write_evidence(store, run_id(home), path) == []
+    if damage == "manifest":
+        rewrite(path, lambda name, content: b"[" * 100_000 if "manifest" in name else content, fix_manifest=False)
+    else:
+        data = bytearray(path.read_bytes())
+        start = data.index(b"main.jsonl") + 40  # in the compressed bytes of the first file
+        data[start : start + 40] = bytes(range(100, 140))
+        path.write_bytes(data)
+    done = check_evidence(path)
+    assert done.returncode == 2
+    assert "cannot be checked" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_evidence_of_a_changed_run_says_so(home: Path, tmp_path: Path):
