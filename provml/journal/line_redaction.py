@@ -9,17 +9,30 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
 
 from provml.journal import events
 from provml.journal.annotations import AnnotationEvent, AnnotationHeader
-from provml.journal.redaction import REDACTED, is_enabled, mask, redact_foreign_event, redact_text
+from provml.journal.redaction import (
+    REDACTED,
+    has_numbers_only,
+    is_enabled,
+    mask,
+    redact_foreign_event,
+    redact_text,
+)
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+\-]*|true|false|null', re.S)
-_UNCHANGED = (events.Measured, events.Batches, events.BatchEnd, AnnotationHeader)
-"""Events without texts that a person or a program writes."""
+_NUMBERS = {
+    kind: frozenset({"e", *(field.encode_name for field in msgspec.structs.fields(kind))})
+    for kind in (events.Measured, events.Batches, events.BatchEnd)
+}
+"""The fields of events that are mostly numbers: a journal may have millions of them."""
+MAX_NAME_CHARS = 1000
+"""Names of measures and locations that are remembered as harmless."""
 
 
 class UnsuitableLine(ValueError):
@@ -35,9 +48,11 @@ def redact_line(line: bytes, event: events.AnyEvent | AnnotationHeader | Annotat
 
     Raise UnsuitableLine if an object in the line has a name twice, so that readers may disagree about its value.
     """
-    if isinstance(event, _UNCHANGED) or not is_enabled():
+    if not is_enabled():
         return line
     try:
+        if event.__class__ in _NUMBERS and _is_harmless(line, event):
+            return line
         pairs = json.loads(line, object_pairs_hook=_unique_pairs, parse_int=str, parse_float=str)
         clean = _redacted(msgspec.json.decode(line), event)
         changes = [*zip(_TOKEN.finditer(line), _texts(pairs), _texts(_ordered(clean, pairs)), strict=True)]
@@ -49,6 +64,22 @@ def redact_line(line: bytes, event: events.AnyEvent | AnnotationHeader | Annotat
             parts += [line[position : token.start()], _fit(new, token[0])]
             position = token.end()
     return b"".join([*parts, line[position:]]) if parts else line
+
+
+def _is_harmless(line: bytes, event: Any) -> bool:
+    """Return whether an event has numbers alone, under names without secrets."""
+    values = getattr(event, "values", {})
+    names = (event.location, *values)
+    return (
+        has_numbers_only(values)
+        and all(map(_is_clean, names))
+        and msgspec.json.decode(line).keys() <= _NUMBERS[event.__class__]
+    )
+
+
+@lru_cache(maxsize=1000)
+def _is_clean(name: str) -> bool:
+    return len(name) < MAX_NAME_CHARS and redact_text(name) == name
 
 
 def _redacted(raw: dict[str, Any], event: Any) -> dict[str, Any]:
@@ -71,14 +102,17 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> _Pairs:
 
 
 def _ordered(value: Any, like: Any) -> Any:
-    """Return a redacted value in the form and the order of the original; names are redacted here."""
+    """Return a redacted value in the form and the order of the original.
+
+    Names are redacted here, and so are texts that have no name of their own, such as locations and references.
+    """
     if isinstance(like, _Pairs):
         values = value if isinstance(value, dict) else {}
         return _Pairs((redact_text(name), _ordered(values.get(name, item), item)) for name, item in like)
     if isinstance(like, list):
         items = value if isinstance(value, list) else [REDACTED] * len(like)  # the sequence as a whole is a secret
         return [_ordered(item, other) for item, other in zip(items, like, strict=True)]
-    return value if isinstance(value, str) else like  # a number changes only if it is a secret
+    return redact_text(value) if isinstance(value, str) else like  # a number changes only if it is a secret
 
 
 def _texts(value: Any) -> Iterator[Any]:

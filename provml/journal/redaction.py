@@ -86,6 +86,13 @@ _NAMED_VALUE = re.compile(
     r"""([^\s"',}<>]{1,2000})"""
 )
 """A name and its value beside each other, as in the manifests of Kubernetes."""
+_BLOCK = re.compile(
+    r"""^([ \t]{0,40})((?:- )?["']?([\w.\-]{1,100})["']?:[ \t]{1,10}[|>][+\-\d]{0,2}[ \t]{0,10}\r?\n)"""
+    r"""((?:\1[ \t]+\S[^\n]*(?:\n|\Z)|[ \t]*\r?\n)+)""",
+    re.M,
+)
+"""A name in YAML whose value are the lines below it that are indented."""
+_BLOCK_START = re.compile(r":[ \t]{1,10}[|>][+\-\d]{0,2}[ \t]{0,10}\r?\n")
 _KAGGLE = re.compile(r"""(["']username["']:\s?["'][^"']{1,100}["'],\s?["']key["']:\s?["'])[0-9a-f]{32}(?=["'])""")
 _LOGIN_KEY = re.compile(r"(\b(?:wandb login|authtoken)\s+(?:--?\S{1,100}\s+){0,4})(?!-)[\w\-]{20,}")
 """Programs whose argument is a key."""
@@ -188,7 +195,15 @@ def _redact_across_lines(text: str) -> str:
         text = _NAMED_VALUE.sub(
             lambda match: match[1] + (REDACTED if is_secret_pair(*match.group(2, 3)) else match[3]), text
         )
+    if _BLOCK_START.search(text):
+        text = _BLOCK.sub(_redact_block, text)
     return _KAGGLE.sub(rf"\1{REDACTED}", text) if "username" in text else text
+
+
+def _redact_block(match: re.Match[str]) -> str:
+    if not is_secret_pair(match[3], match[4].strip()):
+        return match[0]
+    return match[1] + match[2] + re.sub(r"\S.*", REDACTED, match[4])
 
 
 def _may_have_names(text: str) -> bool:
@@ -443,7 +458,10 @@ def redact_event(event: events.Event) -> events.Event:
 def redact_foreign_event(event: events.Event) -> events.Event:
     """Redact the texts and values of an event that was imported or received; return the event."""
     redact_event(event)
-    if event.__class__ is not events.Measured and event.__class__ is not events.Batches:
+    if isinstance(event, (events.Measured, events.Batches)):
+        if not has_numbers_only(event.values):
+            event.values = {name: _mask_measures(name, value) for name, value in event.values.items()}
+    else:
         for field in _VALUE_FIELDS:
             if values := getattr(event, field, None):
                 setattr(event, field, {name: mask(name, value) for name, value in values.items()})
@@ -458,6 +476,24 @@ def redact_foreign_event(event: events.Event) -> events.Event:
     elif isinstance(event, (events.Done, events.End)) and event.error:
         event.error = [redact_text(text) for text in event.error]
     return event
+
+
+_NUMBERS = frozenset((int, float, bool, type(None)))
+
+
+def has_numbers_only(values: Mapping[str, Any]) -> bool:
+    """Return whether all measures are numbers, or columns of numbers; under any name, a number is no secret then."""
+    return all(
+        value.__class__ in _NUMBERS or (value.__class__ is list and _NUMBERS.issuperset(map(type, value)))
+        for value in values.values()
+    )
+
+
+def _mask_measures(name: str, value: Any) -> Any:
+    """Redact the texts of a measure, or of a column of measures."""
+    if isinstance(value, list):
+        return [_mask_measures(name, item) for item in value]
+    return value if value.__class__ in _NUMBERS else mask(name, value)
 
 
 # ---- command lines and addresses

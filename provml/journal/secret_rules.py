@@ -157,7 +157,7 @@ _PLACEHOLDER = re.compile(
     r"(?i)|\*+|none|null|nil|true|false|yes|no|auto|unset|required|optional|missing|invalid|incorrect|empty|hidden"
     r"|<[\w |/\-]{1,40}>|\[[A-Za-z]{1,12}\]"
     r"|\$\{[^{}]{1,200}\}|(?-i:\$[A-Z_][A-Z0-9_]*)"
-    r"|%[A-Z_]+%|\{\{.{1,200}\}\}|\{[a-z_]*\}"
+    r"|%[A-Z_]+%|\{\{.{1,200}\}\}|\{[a-z_]*\}|[|>][+\-\d]{0,2}"
 )
 """Values that stand for a secret, or for none."""
 _WORDLIKE = re.compile(r"[^\W\d_]*\d{0,4}|\d+[^\W\d_]{0,3}|(?:v|V|x|X)?\d+(?:[a-zA-Z]\d+)*")
@@ -221,6 +221,7 @@ SHAPES = re.compile(
     r"|AT(?:ATT|CTT|BB)[A-Za-z0-9][\w\-=]{16,}|figd_[\w\-]{20,}|HRKU-[\w\-]{20,}|rubygems_[a-f0-9]{20,}|dckr_[op]at_[\w\-]{16,}"
     r"|CCIPAT_\w{20,}|bkua_[a-z0-9]{20,}|nfp_[A-Za-z0-9]{20,}|FlyV1 fm\d_\S{16,}"
     r"|sl\.(?:u\.)?[\w\-]{80,}|ops_eyJ[\w\-]{40,}"
+    r"|\$(?:2[abxy]|[156y]|apr1|argon2(?:id|i|d))\$[\w./$=,+\-]{20,}"
     r")", re.S,
 )  # fmt: skip
 """Keys of well-known services, private keys, and addresses that are secrets themselves."""
@@ -231,7 +232,7 @@ _SHAPE_HINTS = _words(
     ACCA AIza ya29. GOCSPX- 1//0 sk- npm_ pypi- nvapi- dop_v1_ doo_v1_ dor_v1_ eyJ sk_ rk_ whsec_ SG. SK key-
     -us :AA shp dapi lin_api_ ntn_ secret_ dp. hvs. hvb. hvr. atlasv1 glsa_ glc_ NRAK- phc_ phx_ phs_ sntry r8_
     gsk_ xai- pplx- tgp_v1_ pcsk_ lsv2_ fw_ KGAT_ sbp_ wandb_v pscale_ AGE- Q~ ATATT ATCTT ATBB figd_ HRKU-
-    rubygems_ dckr_ CCIPAT_ bkua_ nfp_ FlyV1 sl.
+    rubygems_ dckr_ CCIPAT_ bkua_ nfp_ FlyV1 sl. $2a$ $2b$ $2x$ $2y$ $1$ $5$ $6$ $y$ $apr1$ $argon2
     """
 )
 """Parts of what `SHAPES` looks for, one of which a text has to have: this search is five times as fast."""

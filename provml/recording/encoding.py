@@ -67,7 +67,7 @@ def encode_measure(name: str, value: Any) -> events.Value:
         raise TypeError(f"{problem} Pass a number, or a tensor that has a value.") from None
     datatype = encoded[0] if isinstance(encoded, list) else ""
     if isinstance(encoded, str) or datatype == "string" or datatype.startswith("@"):  # @ marks a language
-        problem = f"The measure {name!r} must be a number, not the text {reprlib.repr(str(value))}."
+        problem = f"The measure {name!r} must be a number, not the text {reprlib.repr(str(mask(name, str(value))))}."
         raise TypeError(f"{problem} {_advice_for_text(name, str(value))}")
     return encoded
 

@@ -65,6 +65,8 @@ SHAPES = {
     "Atlassian": "ATATT3" + ALNUM,
     "Dropbox": "sl.u." + ALNUM * 2,
     "1Password": "ops_" + "eyJ" + ALNUM,
+    "bcrypt": "$2b$12$" + ALNUM[:53],
+    "crypt": "$6$salt$" + ALNUM * 2,
     "age": "AGE-SECRET-KEY-1" + "Q7XZP2M9" * 7,
     "JSON Web Token": "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxIn0." + ALNUM[:43],
     "RSA key": "-----BEGIN RSA PRIV" + "ATE KEY-----\n" + LONG + "\n-----END RSA PRIV" + "ATE KEY-----",
@@ -183,6 +185,8 @@ TEXTS = [
     "machine h\n  login ada\n  password SECRET",
     "env:\n- name: DB_PASSWORD\n  value: SECRET\n",
     "secret_key = '''SECRET'''",
+    "db:\n  password: |\n    SECRET\n  port: 1\n",
+    "- api_token: >-\n    SECRET\n\n    SECRET",
     "Authorization: ApiKey LOGIN",
     "[pypi]\nusername = ada\npassword = SECRET",
     "//registry.npmjs.org/:_authToken=SECRET",
@@ -385,5 +389,8 @@ HARMLESS_TEXTS = [
     "password: required",
     "config tokenizer bert-base-uncased",
     "- name: tokenizer\n  value: bert-base-uncased",
+    "password: |\nport: 1",
+    "tokenizer: |\n  bert-base-uncased\nprompt: >-\n  the password of the wizard\n",
+    "costs $5$ and $1$ per hour",
 ]
 """Texts that look like secrets and are none."""

@@ -140,6 +140,8 @@ def test_a_text_that_looks_like_a_secret_stays(text: str):
         "name: token ",
         "modify ",
         "config --a ",
+        "token: |\n  a\n",
+        "  token: >\n\n\n",
     ],
 )
 def test_a_long_text_takes_linear_time(part: str):
@@ -218,6 +220,15 @@ def test_a_secret_that_enters_or_leaves_the_environment_later_is_noticed(monkeyp
     assert redact_text(text) == "*** are correct-horse-battery"
     monkeypatch.delenv("SERVICE_PASSWORD")
     assert redact_text(text) == text
+
+
+def test_the_message_about_a_measure_that_is_a_text_has_no_secret(isolated_home: Path):
+    with provml.record("x", home=isolated_home, run="x") as run:
+        run.training().measured(password=PLAIN)
+    assert run.capture_errors == 1
+    (journal,) = (isolated_home / "runs" / "x").glob("*.jsonl")
+    assert "must be a number, not the text '***'" in journal.read_text()
+    assert PLAIN not in journal.read_text()
 
 
 @pytest.mark.parametrize("secret", [PLAIN, SHAPES["GitHub token"]])

@@ -140,6 +140,13 @@ WITH_SECRETS = [
     rb'{"e":"data","ref":"d","kind":"dataset","name":"d","path":"https://h/d?sig=hunter2-hunter2"}',
     rb'{"e":"workflow","said":{"source":"https://ada:hunter2-hunter2@h/x"}}',
     rb'{"e":"end","t":3,"later":{"secret":["hunter2-hunter2","b"]}}',
+    rb'{"e":"measured","at":"training","values":{"loss":1.0},"token":"hunter2-hunter2Xy9"}',
+    rb'{"e":"measured","at":"training","values":{"password":"hunter2-hunter2"}}',
+    rb'{"e":"measured","at":"training","values":{"password=hunter2-hunter2":1}}',
+    rb'{"e":"measured","at":"password=hunter2-hunter2","values":{"loss":1}}',
+    rb'{"e":"batches","at":"training","index":[1],"t":[2],"s":[1],"values":{"password":["hunter2-hunter2"]}}',
+    rb'{"e":"batch","at":"training","t":2,"s":1,"password":"hunter2-hunter2"}',
+    rb'{"e":"used","at":"training","ref":"https://ada:hunter2-hunter2@h/x"}',
 ]
 
 
@@ -176,6 +183,14 @@ def test_lines_are_stored_as_they_are_if_their_sender_redacts_or_redaction_is_of
         monkeypatch.setenv("PROVML_REDACT", "0")
     answer = patch(client, 0, body, **({wire.REDACTS: "?1"} if way == "header" else {}))
     assert (answer.status_code, "redacted-lines" in answer.headers) == (201, False)
+    assert copy.read_bytes() == body
+
+
+def test_measures_stay_as_they_are(client: TestClient, copy: Path):
+    body = (
+        HEADER + BEGIN + b'{"e":"measured","at":"training","values":{"loss":1e-3,"password_strength":7,"pin":1234}}\n'
+    )
+    assert "redacted-lines" not in patch(client, 0, body).headers
     assert copy.read_bytes() == body
 
 
