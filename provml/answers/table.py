@@ -60,7 +60,7 @@ def text_table(columns: Sequence[str], rows: Sequence[Row], more: int = 0, width
     """
     limit = MAX_CELL_WIDTH if width is None else MAX_WRAPPED_LENGTH
     head, *body = [
-        [single_line(name) for name in columns],
+        [format_cell(name) for name in columns],
         *([format_cell(value, limit) for value in row] for row in rows),
     ]
     natural = _widths(head, body)
@@ -151,7 +151,7 @@ def html_table(columns: Sequence[str], rows: Sequence[Row], more: int = 0) -> st
         title = f' title="{escape(value)}"' if isinstance(value, IRI) else ""
         return f'<{tag} style="text-align: {side}"{title}>{escape(text)}</{tag}>'
 
-    head = "".join(element("th", side, None, single_line(name)) for name, side in zip(columns, sides, strict=True))
+    head = "".join(element("th", side, None, format_cell(name)) for name, side in zip(columns, sides, strict=True))
     body = (
         "".join(element("td", side, value, format_cell(value)) for value, side in zip(row, sides, strict=True))
         for row in rows

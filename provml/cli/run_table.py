@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from provml.answers.humanize import format_duration
-from provml.answers.table import display_width, format_cell, is_numeric, single_line
+from provml.answers.table import display_width, format_cell, is_numeric
 from provml.cli.terminal import GENERATED_ID
 from provml.errors import plural
 
@@ -67,7 +67,8 @@ def format_runs(table: RunTable, width: int | None) -> str:
         columns = _columns(table, width)
         columns[0].cells = [GENERATED_ID.sub("", run) for run in columns[0].cells]
         shown = _fitting(columns, _priority(columns, table), width)
-    hidden = [column.header for column in columns if column not in shown]
+    visible = set(map(id, shown))  # comparing columns takes seconds if there are 10,000
+    hidden = [column.header for column in columns if id(column) not in visible]
     lines = []
     if shared := _shared(table):
         lines += [*wrap("same for all runs: ", shared, width), ""]
@@ -152,7 +153,7 @@ def _columns(table: RunTable, width: int | None) -> list[Column]:
         values = [row.get(name) for row in rows]
         is_measure = name in table.measures
         cells = [texts.cell(value, digits=4 if is_measure else 6) for value in values]
-        columns.append(Column(name, single_line(name), cells, is_numeric(values)))
+        columns.append(Column(name, format_cell(name), cells, is_numeric(values)))
     for name in ("parent", "tags"):
         columns.append(Column(name, name, [texts.cell(row[name]) for row in rows]))
     for name, cells in (("warning", [_warning(row) for row in rows]), ("error", [row["error"] for row in rows])):

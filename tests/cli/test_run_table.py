@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from provml.cli import runs
-from provml.cli.run_table import wrap
+from provml.cli.run_table import Column, wrap
 from provml.recording.run import Run
 from provml.store.run_table import STATUSES
 
@@ -140,6 +140,24 @@ def test_colours_are_used_on_a_terminal_unless_no_color_is_set(sweep_home: Path,
     os.close(controller)
     assert ("\x1b[31mFAILED\x1b[0m" in output) is has_color
     assert ("\x1b[" in output) is has_color
+
+
+def test_many_columns_are_not_compared_and_long_names_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in ("a", "b"):
+        with (
+            Run(name, home=tmp_path, run=name, strict=True, capture_environment=False) as run,
+            run.training() as training,
+            training.epoch(1) as epoch,
+        ):
+            epoch.measured(**{f"measure_{number}": number for number in range(3000)}, **{"x" * 5000: 1.0 + ord(name)})
+    comparisons: list[object] = []
+    monkeypatch.setattr(Column, "__eq__", lambda self, other: bool(comparisons.append(other)) or self is other)
+    for command in (["runs"], ["show", "a"], ["status", "a"]):
+        text = output_of(tmp_path, *command)
+        assert "measure_2999" in text
+        assert "x" * 90 in text
+        assert "x" * 101 not in text
+    assert len(comparisons) < 100  # each column with each other one: seconds
 
 
 def test_long_lists_are_cut_to_a_few_lines():
