@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from provml.answers.formats import escape_formula
+from provml.drawing.text import INVALID_XML
 from provml.exchange.mapping_table import MappingTable, Row
 from provml.exchange.run_summary import RunSummary, is_number, json_number
 from provml.store.exporting import Exported, Source
@@ -192,11 +193,11 @@ def _write_workbook(tables: dict[str, list[tuple[Any, ...]]], file: IO[bytes]) -
 
 
 def _excel_value(value: Any) -> Any:
-    """Return a value that a workbook can hold: no zone, no control characters, no numbers beyond a double."""
+    """Return a value that a workbook can hold: no zone, only characters of XML, no numbers beyond a double."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=None)
     if isinstance(value, str):
-        return "".join(character for character in value if character >= " " or character in "\n\t")
+        return INVALID_XML.sub("", value.replace("\r", ""))
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 1 << 53:
         return str(value)
     return json_number(value)

@@ -173,6 +173,19 @@ def test_a_workbook_has_no_formulas(home: Path):
     assert not [cell for cell in cells if cell.data_type == "f"]
 
 
+def test_a_workbook_leaves_out_characters_that_xml_cannot_hold(tmp_path: Path):
+    from openpyxl import load_workbook
+
+    with (
+        provml.record("x", home=tmp_path, run="x", strict=True, capture_environment=False) as run,
+        run.training(prompt="a\0b\x1b\ud800\ufffe\uffff\r\n\u2028c"),
+    ):
+        pass
+    workbook = load_workbook(io.BytesIO(exported(tmp_path, "x", "xlsx")))
+    (row,) = [[cell.value for cell in row] for row in workbook["hyperparameters"].iter_rows(min_row=2)]
+    assert row[2:4] == ["prompt", "ab\\ud800\n\u2028c"]
+
+
 # ---- RDF of others
 
 
