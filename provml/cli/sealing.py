@@ -9,7 +9,7 @@ from typing import TextIO
 import click
 
 from provml.cli.options import home_option, require_home
-from provml.errors import plural
+from provml.errors import FileFormatError, plural
 
 MAX_LINES = 10
 """Number of journals that are listed, and of lines of a file."""
@@ -102,7 +102,7 @@ def scrub(run: str, *, prompt: bool, source: TextIO | None, dry_run: bool, yes: 
     from provml.evidence import scrub as scrub_run
     from provml.store import Store
 
-    secrets = [line.strip() for line in source if line.strip()] if source is not None else []
+    secrets = _read_secrets(source) if source is not None else []
     if prompt:
         secrets.append(click.prompt("Secret", hide_input=True))
     with Store(require_home(home)) as store:
@@ -127,6 +127,16 @@ def scrub(run: str, *, prompt: bool, source: TextIO | None, dry_run: bool, yes: 
         click.echo(f"provml: {name} still has the secret. Remove or edit the file.", err=True)
     if report.remaining:
         sys.exit(1)
+
+
+def _read_secrets(source: TextIO) -> list[str]:
+    try:
+        secrets = [line.strip() for line in source if line.strip()]
+    except UnicodeDecodeError:
+        raise FileFormatError("is not text in UTF-8", "Write each secret as a line.", file=source.name) from None
+    if not secrets:  # without a secret, everything that looks like one would be removed
+        raise FileFormatError("has no secret", "Write each secret as a line.", file=source.name)
+    return secrets
 
 
 COMMANDS = (seal, evidence, scrub)

@@ -116,6 +116,19 @@ def test_the_command_asks_and_reports(home: Path):
     assert "Nothing to remove" in invoke(home, "scrub", "leaky", "--prompt", text=f"{SECRET}\n").stdout
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"\x84\xff\n", "is not text in UTF-8"), (b"", "has no secret"), (b" \n\n", "has no secret")],
+)
+def test_a_file_without_secrets_is_refused(home: Path, tmp_path: Path, content: bytes, reason: str):
+    (tmp_path / "secrets.txt").write_bytes(content)
+    before = next((home / "runs" / "leaky").glob("*.jsonl")).read_bytes()
+    refused = invoke(home, "scrub", "leaky", "--from", str(tmp_path / "secrets.txt"), "--yes")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert f"secrets.txt: {reason}. Write each secret as a line." in refused.stderr
+    assert next((home / "runs" / "leaky").glob("*.jsonl")).read_bytes() == before
+
+
 def test_a_short_secret_and_a_running_run_are_refused(home: Path):
     with Store(home) as store, pytest.raises(FileFormatError, match="too short"):
         scrub(store, "leaky", ["abc"])
