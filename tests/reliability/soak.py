@@ -62,6 +62,7 @@ def run_service_kills(folder: Path, count: int, seed: int) -> Results:
             capture_output=True,
             text=True,
             check=False,
+            timeout=3600,
         )
         yield from [""] * 99
         yield "" if process.returncode == 0 else process.stdout[-2000:]

@@ -48,8 +48,11 @@ def serve(home: Path, port: int, seconds: float, pipe: int) -> None:
 
 
 def main() -> None:
+    children: dict[str, int] = {}
     for line in sys.stdin:
         port, seconds, home = line.rstrip("\n").split(" ", 2)
+        with contextlib.suppress(KeyError, ChildProcessError):
+            os.waitpid(children.pop(port), 0)  # a killed process may have its port a while longer
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -61,6 +64,7 @@ def main() -> None:
                 serve(Path(home), int(port), float(seconds), pipe)
             finally:
                 os._exit(0)
+        children[port] = child
         os.close(pipe)
         started = os.read(ready, 1)
         os.close(ready)

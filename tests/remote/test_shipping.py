@@ -238,21 +238,23 @@ def test_a_service_that_is_killed_a_hundred_times_gets_everything_once(service: 
                 time.sleep(0.005)
         shipment.close()
 
-    with provml.record("flowers", home=spool) as run:
-        sender = threading.Thread(target=send)
-        sender.start()
-        training = run.training()
-        chooser, count = random.Random(7), 0
-        for _ in range(100):
-            until = time.monotonic() + chooser.uniform(0.0, 0.05)
-            while time.monotonic() < until:
-                count += 1
-                training.adapted(learning_rate=float(count), why="x" * 20_000)
-            service.kill()
-            service.start()
-        training.done()
-    stop.set()
-    sender.join()
+    sender = threading.Thread(target=send)
+    try:
+        with provml.record("flowers", home=spool) as run:
+            sender.start()
+            training = run.training()
+            chooser, count = random.Random(7), 0
+            for _ in range(100):
+                until = time.monotonic() + chooser.uniform(0.0, 0.05)
+                while time.monotonic() < until:
+                    count += 1
+                    training.adapted(learning_rate=float(count), why="x" * 20_000)
+                service.kill()
+                service.start()
+            training.done()
+    finally:
+        stop.set()
+        sender.join()
     assert failures > 20
     ship(spool, service.url)
     assert files_of(spool) == files_of(service.home)
