@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from provml.catalog import Catalog
+from provml.journal import wire
 from provml.web.api.openapi import document
 from provml.web.app import create_app
 from provml.web.routing import ServiceRoute
@@ -79,7 +80,7 @@ def _limits() -> str:
     limits = ServiceLimits()
     rows = [
         ("JSON body, after inflating", f"{limits.json_bytes >> 20} MiB"),
-        ("chunk of a journal, after inflating", f"{limits.chunk_bytes >> 20} MiB"),
+        ("lines of a journal in one request, after inflating", f"{wire.MAX_CHUNK_BYTES >> 20} MiB"),
         ("RDF that is loaded into a graph", f"{limits.rdf_bytes >> 20} MiB"),
         ("text of a query", f"{limits.query_bytes >> 20} MiB"),
         ("time of a query (`--timeout`)", f"{limits.query_seconds:g} s"),

@@ -16,6 +16,8 @@ from provml.journal.process import is_alive
 from provml.store import file_checksums, lock
 from provml.store.backend import is_lock_error, old_logs
 
+COPY_LOCK = "lock"
+"""Lock file in the folder of a copy of the index that a service has made for its workers."""
 MIN_AGE_SECONDS = 60.0
 """Files younger than this may be in use although they are not locked yet."""
 
@@ -47,7 +49,7 @@ def _unused(home: Path, min_age: float, *, has_lock: bool) -> Iterator[Path]:
     """Yield unused files; snapshots only if no other process writes them."""
     index = home / "index"
     for path in index.glob("reader-*"):
-        if path.is_dir() and not _is_fresh(path, min_age) and not _is_open(path / "store"):
+        if path.is_dir() and not _is_fresh(path, min_age) and not _is_locked(path) and not _is_open(path / "store"):
             yield path
     if has_lock:
         yield from old_logs(index / "store")
@@ -67,6 +69,24 @@ def _old_snapshots(folder: Path, has_index: bool) -> Iterator[Path]:
     complete = sorted((path for path in folder.glob("*") if path.name.isdecimal()), key=lambda path: int(path.name))
     last = complete[-1] if complete and has_index else None
     yield from (path for path in folder.glob("*") if path.is_dir() and path != last)
+
+
+def remove_abandoned_copies(index: Path) -> None:
+    """Remove the copies of the index that a killed service has left, whose lock files nobody holds any more."""
+    for path in index.glob("reader-*"):
+        if (path / COPY_LOCK).exists() and not _is_locked(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_locked(copy: Path) -> bool:
+    """True if a service uses a copy."""
+    if not (copy / COPY_LOCK).exists():
+        return False
+    try:
+        lock.acquire(copy / COPY_LOCK)()
+    except OSError:
+        return True
+    return False
 
 
 def _is_open(store: Path) -> bool:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from provml.errors import FileFormatError, HomeNotFound
+from provml.errors import FileFormatError
 from provml.web import server
 from provml.web.heap import bound_heap
 from provml.web.security import has_tokens, read_or_create_tokens
@@ -21,6 +23,9 @@ from provml.web.settings import ServiceLimits, ServiceSettings, Tokens
 
 ADDRESS_FILE = "service/address.json"
 """Where a running service can be found: its address and process."""
+START = "Start one with `provml serve`."
+ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@*\s]+", re.IGNORECASE)
+"""What browsers send as the origin of a page: no path, and no asterisk for all."""
 
 
 def run_service(
@@ -52,7 +57,7 @@ def run_service(
         try:
             server.serve(service, sockets, lambda: _announce(service, say))
         finally:
-            address.unlink(missing_ok=True)
+            _remove_address(address)
 
 
 def check(settings: ServiceSettings) -> None:
@@ -64,6 +69,13 @@ def check(settings: ServiceSettings) -> None:
             "Give the service a host name or a port of its own: its pages refer to each other from the root.",
             file="serve",
         )
+    for origin in settings.cors_origins:
+        if not ORIGIN.fullmatch(origin):
+            raise FileFormatError(
+                f"--cors is {origin}, and has to be an origin such as https://lab.example or http://localhost:3000",
+                "Name each origin whose pages may read answers.",
+                file="serve",
+            )
     if settings.is_loopback:
         return
     if settings.no_token:
@@ -78,8 +90,6 @@ def check(settings: ServiceSettings) -> None:
             "Set PROVML_WRITE_TOKEN and PROVML_READ_TOKEN, or start the service on 127.0.0.1 once, which creates both.",
             file="serve",
         )
-    if "*" in settings.cors_origins:
-        raise FileFormatError("--cors * would let all pages read", "Name the origins.", file="serve")
 
 
 def _announce(service: Service, say: Callable[[str], object]) -> None:
@@ -104,16 +114,32 @@ def _write_address(path: Path, settings: ServiceSettings) -> None:
     path.write_text(json.dumps({**place, "pid": os.getpid()}), encoding="utf-8")
 
 
+def _remove_address(path: Path) -> None:
+    """Remove the file with the address of this service; another service over the same home has written its own."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        if json.loads(path.read_text(encoding="utf-8")).get("pid") == os.getpid():
+            path.unlink()
+
+
 def new_link(home: Path) -> str:
     """Return a new link for the browser from the service that runs over a home."""
     try:
-        address = json.loads((home / ADDRESS_FILE).read_text(encoding="utf-8"))
-        url = address["url"]
-    except (OSError, ValueError, KeyError):
-        raise HomeNotFound(str(home), "no service runs over it at an address") from None
+        url = str(json.loads((home / ADDRESS_FILE).read_text(encoding="utf-8"))["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise _no_link(home, "no service runs over this home at an address", START) from None
     token = os.environ.get("PROVML_WRITE_TOKEN") or read_or_create_tokens(home).write
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = Request(f"{url}/api/v1/tickets", b"{}", headers, method="POST")
-    with contextlib.closing(urlopen(request, timeout=10)) as response:
-        ticket = json.load(response)["ticket"]
+    try:
+        with contextlib.closing(urlopen(request, timeout=10)) as response:
+            ticket = json.load(response)["ticket"]
+    except HTTPError as error:
+        advice = "Set PROVML_WRITE_TOKEN to the token of the service."
+        raise _no_link(home, f"the service at {url} gives no link (status {error.code})", advice) from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise _no_link(home, f"no service answers at {url}", START) from None
     return f"{url}/login?ticket={ticket}"
+
+
+def _no_link(home: Path, reason: str, advice: str) -> FileFormatError:
+    return FileFormatError(reason, advice, file=str(home))

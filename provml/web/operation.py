@@ -19,7 +19,7 @@ def routes(service: Service) -> list[BaseRoute]:
         route("/healthz", healthz, access="none"),
         route("/metrics", metrics),
         route("/login", login, access="none", error_format=error_page),
-        route("/api/v1/tickets", create_ticket, methods=("POST",), access="write", content_types=(JSON,)),
+        route("/api/v1/tickets", create_ticket, methods=("POST",), content_types=(JSON,)),
     ]
 
 
@@ -45,5 +45,6 @@ async def login(request: Request) -> Response:
 
 
 async def create_ticket(request: Request) -> Response:
-    """Return a one-time ticket for a browser."""
-    return json_response({"ticket": service_of(request).guard.new_ticket()}, 201, {"Cache-Control": "no-store"})
+    """Return a one-time ticket for a browser, which may then do what the token of the request may."""
+    ticket = service_of(request).guard.new_ticket(request.state.access)
+    return json_response({"ticket": ticket}, 201, {"Cache-Control": "no-store"})

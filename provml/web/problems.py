@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from provml.errors import ProvmlError
+from provml.errors import ProvmlError, ServiceNotAllowed
 from provml.rdf.namespaces import NODES
 
 logger = logging.getLogger("provml.web")
@@ -92,6 +92,9 @@ class Problem(Exception):
             code = "".join(word.capitalize() for word in title.split())
             detail = HINTS.get(error.status_code, str(error.detail))
             return cls(error.status_code, code, detail, headers=error.headers)
+        if isinstance(error, ServiceNotAllowed):  # no client can allow it
+            detail = "The query uses SERVICE, and this service calls no other machine. Remove SERVICE."
+            return cls(error.http_status, type(error).__name__, detail)
         if isinstance(error, ProvmlError):
             suggestions = getattr(error, "suggestions", ())
             extra = {"suggestions": list(suggestions)} if suggestions else {}

@@ -248,7 +248,9 @@ class QueryPool:
             return Problem(413, "ResultTooLarge", f"The query was stopped: {message}. Add a LIMIT.")
         if message.startswith("the update would change"):
             return Problem(403, "ProtectedGraph", f"Not done: {message}. Only loaded graphs can be changed.")
-        if kind == "Exception":
+        if kind == "OSError":  # of the service, as a damaged file is, not of the query
+            return OSError(message)
+        if kind == "Exception" or message.startswith("Corruption"):
             return RuntimeError(message)
         return diagnose(text, message) if text else QueryError(" ".join(message.split())[:500])
 

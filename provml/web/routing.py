@@ -163,7 +163,7 @@ async def stream_body(request: Request) -> AsyncIterator[bytes]:
         raise Problem(
             415, "UnsupportedEncoding", f"Content-Encoding {encoding!r} is not supported. Send gzip, or none."
         )
-    pieces = _pieces(request, service.limits.body_seconds)
+    pieces = _pieces(request, service)
     size = 0
     async for piece in _inflated(pieces, limit) if encoding == "gzip" else pieces:
         size += len(piece)
@@ -172,8 +172,9 @@ async def stream_body(request: Request) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def _pieces(request: Request, seconds: float) -> AsyncIterator[bytes]:
+async def _pieces(request: Request, service: Service) -> AsyncIterator[bytes]:
     pieces = request.stream().__aiter__()
+    seconds = service.limits.body_seconds
     while True:
         try:
             piece = await asyncio.wait_for(anext(pieces), seconds)
@@ -181,6 +182,10 @@ async def _pieces(request: Request, seconds: float) -> AsyncIterator[bytes]:
             return
         except TimeoutError:
             raise Problem(408, "RequestTooSlow", f"No byte of the body came for {seconds:g} s.") from None
+        except asyncio.CancelledError:  # the server cancels what is still open some seconds after it began to stop
+            if not service.is_stopping:
+                raise
+            raise Problem(503, "Stopping", "The service is stopping.", headers={"Retry-After": "5"}) from None
         if piece:
             yield piece
 

@@ -139,6 +139,7 @@ class Service:
         self.stopping = asyncio.Event()
         self.snapshots = Snapshots(self.store)
         self.pool = QueryPool(self.limits, self.snapshots)
+        await to_thread.run_sync(self.snapshots.remove_abandoned)
         self.start_task(self._sync_forever(), "sync")
         for work in self.background:
             self.start_task(work(), "background")

@@ -19,8 +19,6 @@ class ServiceLimits:
 
     json_bytes: int = 8 << 20
     """A JSON body, after inflating."""
-    chunk_bytes: int = 4 << 20
-    """A chunk of a journal, after inflating."""
     rdf_bytes: int = 64 << 20
     """RDF that is loaded into a graph."""
     artifact_bytes: int = 16 << 30

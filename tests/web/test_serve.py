@@ -81,6 +81,39 @@ def test_no_service_no_link(tmp_path: Path):
     done = serve("--home", str(tmp_path / "home"), "--link")
     assert done.returncode == 2
     assert "no service runs" in done.stderr
+    assert "provml serve" in done.stderr
+
+
+def test_a_service_that_was_killed_gives_no_link(home: Path):
+    with running(home, "--quiet") as server:
+        server.process.kill()
+        server.process.wait()
+        done = serve("--home", str(home), "--link")
+    assert done.returncode == 2
+    assert f"no service answers at {server.url}. Start one with `provml serve`." in done.stderr
+
+
+def test_a_link_of_a_read_only_service_reads(home: Path):
+    with running(home, "--quiet", "--read-only") as server:
+        link = serve("--home", str(home), "--link").stdout.strip()
+        cookie = server.send("GET", link.removeprefix(server.url)).headers["set-cookie"].partition(";")[0]
+        assert server.send("GET", "/api/v1/status", {"Cookie": cookie}).json()["access"] == "read"
+
+
+def test_a_second_service_leaves_the_address_of_the_first(home: Path):
+    address = home / "service" / "address.json"
+    with running(home, "--quiet") as first, running(home, "--quiet") as second:
+        assert second.url in address.read_text()
+        assert first.stop() == 0
+        assert second.url in address.read_text()
+    assert not address.exists()
+
+
+@pytest.mark.parametrize("origin", ["*", "lab.example", "https://lab.example/page", "https://*.lab.example"])
+def test_an_origin_that_no_browser_sends_is_refused(tmp_path: Path, origin: str):
+    done = serve("--home", str(tmp_path / "home"), "--cors", origin)
+    assert done.returncode == 2
+    assert "origin" in done.stderr
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -145,6 +178,22 @@ def test_a_stop_ends_queries_and_leaves_no_process(home: Path, number: signal.Si
         for connection in connections:
             connection.close()
     assert not list((home / "index").glob("reader-*"))
+
+
+def test_a_client_that_still_sends_is_told_of_the_stop(home: Path):
+    with (
+        running(home, "--quiet", "--no-token") as server,
+        socket.create_connection(server.address, timeout=20) as sender,
+    ):
+        head = "PUT /api/v1/runs/slow/journals/main HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n"
+        sender.sendall(f"{head}Content-Type: application/x-ndjson\r\n\r\n".encode() + b'{"e":')
+        time.sleep(0.5)
+        server.process.send_signal(signal.SIGTERM)
+        answer = b"".join(iter(lambda: sender.recv(65536), b""))
+        assert server.process.wait(timeout=5) == 0
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"Stopping" in answer
+        assert "Traceback" not in server.log.read_text()
 
 
 def test_workers_end_with_a_service_that_is_killed(home: Path):

@@ -271,6 +271,7 @@ def test_service_is_refused(reader: TestClient):
     query = "SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }"
     answer = reader.get("/sparql", params={"query": query})
     assert (answer.status_code, answer.json()["code"]) == (403, "ServiceNotAllowed")
+    assert answer.json()["detail"].endswith("Remove SERVICE.")  # no client can allow it
 
 
 # ---- updates
