@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from provml.answers import Answer, as_json
 from provml.catalog import Catalog, Parameter, Query
-from provml.errors import FilterError, InvalidParameter, ProvmlError
+from provml.errors import FilterError, InvalidParameter, ProvmlError, ServiceNotAllowed
 from provml.journal.statuses import STATUSES
 
 if TYPE_CHECKING:
@@ -240,6 +240,7 @@ class Toolbox:
     def _terms(self, text: str) -> Answer:
         answer = self.store.query(TERMS, bindings={"text": text.lower()}, timeout=self.settings.query_seconds)
         assert isinstance(answer, Answer)
+        answer.note = "" if answer.rows else f"No term has {text!r} in its name or label. Try a shorter part of a word."
         return answer
 
     def _sparql(self, query: str) -> Answer | dict[str, Any]:
@@ -291,6 +292,8 @@ def _schema(param: Parameter) -> Schema:
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list,),
 }  # fmt: skip
+_NAMES_OF_TYPES = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
+_PLURALS = {"string": "texts", "integer": "whole numbers", "number": "numbers", "boolean": "true or false"}
 
 
 def _check(tool: Tool, values: Mapping[str, Any]) -> None:
@@ -308,11 +311,21 @@ def _check(tool: Tool, values: Mapping[str, Any]) -> None:
             items = _PYTHON_TYPES[schema["items"]["type"]]
             is_valid = all(isinstance(item, items) for item in value) and len(value) >= schema.get("minItems", 0)
         if not is_valid or value not in schema.get("enum", [value]):
-            raise InvalidParameter(tool.name, name, value, kind, "See the schema of the tool.")
+            raise InvalidParameter(tool.name, name, value, _expected(schema), "See the schema of the tool.")
     for name in tool.required:
         if name not in values:
             problem = f"missing argument {name!r}"
             raise InvalidParameter(tool.name, name, None, "", "Pass it.", problem=problem)
+
+
+def _expected(schema: Schema) -> str:
+    """Return what a schema allows, in words."""
+    if schema["type"] == "array":
+        least = f", at least {schema['minItems']}" if "minItems" in schema else ""
+        return f"a list of {_PLURALS[schema['items']['type']]}{least}"
+    least = f" from {schema['minimum']} on" if "minimum" in schema else ""
+    values = f", one of {', '.join(schema['enum'])}" if "enum" in schema else ""
+    return f"{_NAMES_OF_TYPES[schema['type']]}{least}{values}"
 
 
 # ---- answers
@@ -362,4 +375,6 @@ def bounded(result: dict[str, Any]) -> dict[str, Any]:
 
 def describe_error(error: ProvmlError) -> str:
     """Return the message of an error, for an assistant that can correct itself."""
+    if isinstance(error, ServiceNotAllowed):  # an assistant cannot allow it
+        return "The query uses SERVICE, which would call another machine. Remove SERVICE."
     return error.problem + ". " + error.advice if isinstance(error, FilterError) else str(error)

@@ -77,6 +77,8 @@ def test_an_assistant_asks_over_standard_input_and_output(home: Path):
         assert report["conforms"] is True
         terms, _ = await call(client, "find_terms", text="hyperparameter")
         assert any(row[0].endswith("LearningHyperparameter") and row[3] for row in terms["rows"])
+        nothing, _ = await call(client, "find_terms", text="zzz")
+        assert nothing["note"].startswith("No term has 'zzz' in its name")
         rows, _ = await call(client, "sparql", query=STATUS)
         assert rows["rows"] == [["FINISHED"], ["FINISHED"]]
         assert (await call(client, "sparql", query="ASK { ?s ?p ?o }"))[0] == {"boolean": True}
@@ -91,12 +93,18 @@ def test_what_cannot_be_answered_is_an_error_that_says_what_to_do(home: Path):
         for name, arguments, message in [
             ("show_run", {"run": "nobody"}, "No run 'nobody'"),
             ("show_run", {}, "missing argument 'run'"),
-            ("show_run", {"run": 3}, "run takes string, not 3"),
+            ("show_run", {"run": 3}, "run takes text, not 3"),
             ("list_runs", {"wher": "x"}, "It takes where, sort"),
             ("list_runs", {"where": "learning_rate >"}, "expected a column or a value"),
-            ("list_runs", {"limit": 0}, "limit takes integer, not 0"),
+            ("list_runs", {"limit": 0}, "limit takes a whole number from 1 on, not 0"),
+            ("list_runs", {"status": "DONE"}, "status takes text, one of"),
+            ("compare_runs", {"runs": ["latest"]}, "runs takes a list of texts, at least 2, not"),
             ("sparql", {"query": "SELECT {"}, "names no variable"),
-            ("sparql", {"query": "SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }"}, "SERVICE"),
+            (
+                "sparql",
+                {"query": "SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }"},
+                "machine. Remove SERVICE.",
+            ),
             ("sparql", {"query": "DELETE WHERE { ?s ?p ?o }"}, "cannot change the data"),
             ("lineage", {"subject": "/etc/passwd"}, "name of a file on this machine"),
             ("tag_run", {"run": "latest", "tags": ["x"]}, "no tool 'tag_run'"),
