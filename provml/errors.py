@@ -351,12 +351,13 @@ class QueryTimeout(ProvmlError, TimeoutError):
     exit_code = 1
     http_status = 504
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, is_of_service: bool = False) -> None:
         self.seconds = seconds
-        super().__init__(
-            f"The query reached its time limit of {seconds:g} s. Restrict it (start from one run, add a LIMIT), "
-            "or pass a larger timeout=… (--timeout on the command line)."
-        )
+        limit, advice = "its time limit of", "pass a larger timeout=… (--timeout on the command line)"
+        if is_of_service:
+            limit, advice = "the service's time limit of", "start the service with a larger --timeout"
+        restriction = "Restrict it (start from one run, add a LIMIT)"
+        super().__init__(f"The query reached {limit} {seconds:g} s. {restriction}, or {advice}.")
 
 
 class PlotError(ProvmlError, ValueError):

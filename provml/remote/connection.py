@@ -87,6 +87,12 @@ class Connection:
             self._socket.close()
             self._socket = None
 
+    def set_read_seconds(self, seconds: float) -> None:
+        """Set how long the next answers are waited for."""
+        self._read_seconds = seconds
+        if self._socket is not None and self._socket.sock is not None:
+            self._socket.sock.settimeout(seconds)
+
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Response:

@@ -25,7 +25,15 @@ import pyoxigraph as ox
 from provml import rdf
 from provml.answers.parse_results import ACCEPT, parse_results
 from provml.catalog import Catalog, Parameter, Query, user_folders
-from provml.errors import ArtifactNotFound, GraphNotFound, ProvmlError, QueryError, QueryTimeout, ServiceError
+from provml.errors import (
+    ArtifactNotFound,
+    GraphNotFound,
+    ProvmlError,
+    QueryError,
+    QueryTimeout,
+    ServiceError,
+    ServiceUnreachable,
+)
 from provml.journal import process, wire
 from provml.journal.annotations import Annotation, Kind, check_text
 from provml.journal.artifacts import ArtifactFiles
@@ -65,12 +73,15 @@ class RemoteBackend:
         self._lock = threading.Lock()
         self.is_open = True
 
-    def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Response:
-        """Send a request; raise the error that the service reports."""
+    def request(
+        self, method: str, path: str, body: bytes | None = None, *, seconds: float = QUERY_SECONDS, **headers: str
+    ) -> Response:
+        """Send a request, and wait some time for its answer; raise the error that the service reports."""
         if not self.is_open:
             raise ValueError("This store is closed. Open a new one with provml.open(url).")
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         with self._lock:
+            self._connection.set_read_seconds(seconds)
             response = self._connection.request(method, path, body, names)
         if response.status >= 400:
             raise refusal(self._connection.url, response)
@@ -84,7 +95,13 @@ class RemoteBackend:
     def query(self, sparql: str, limits: QueryLimits | None = None, view: View = "") -> QueryResult:
         """Have a query executed by the service. Errors that it reports are raised as provml has them."""
         body = urlencode({"query": sparql, **({"inference": "true"} if view == "inference" else {})}).encode()
-        response = self.request("POST", "/sparql", body, Content_Type=FORM, Accept=ACCEPT)
+        seconds = QUERY_SECONDS if limits is None else limits.timeout_seconds
+        try:
+            response = self.request("POST", "/sparql", body, seconds=seconds, Content_Type=FORM, Accept=ACCEPT)
+        except ServiceUnreachable as error:
+            if limits is not None and "timed out" in error.reason:
+                raise TimeoutError from None  # the connection is closed, which ends the query at the service
+            raise
         try:
             return parse_results(response.body, response.headers.get("Content-Type", ""))
         except ValueError as error:
@@ -150,7 +167,7 @@ def refusal(url: str, response: Response) -> ProvmlError:
     detail, code = str(problem.get("detail", "")), problem.get("code", "")
     if code == "QueryTimeout":
         limit = re.search(r"limit of ([\d.]+) s", detail)
-        return QueryTimeout(float(limit[1]) if limit else 0.0)
+        return QueryTimeout(float(limit[1]) if limit else 0.0, is_of_service=True)
     if code == "QueryError" and detail:
         return ReportedError(detail, problem.get("line"), problem.get("column"))
     if code in NEEDED_TOKENS:  # what to do in a browser, which the service says, is of no help here

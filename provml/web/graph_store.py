@@ -129,7 +129,9 @@ async def read_graph(request: Request, target: Target) -> Response:
     if version.is_current(request):
         return version.not_modified()
     if request.method == "HEAD":
-        return Response(headers=version.headers(), media_type=negotiation.content_type(media))
+        head = Response(headers=version.headers(), media_type=negotiation.content_type(media))
+        del head.headers["content-length"]  # that of GET is not known before the graph is written
+        return head
     pool_request = {"kind": "dump", "graph": target.iri, "media_type": media, "prefixes": PREFIXES}
     return PoolResponse(request, pool_request, "", variant)
 

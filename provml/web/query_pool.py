@@ -186,7 +186,7 @@ class QueryPool:
             async with asyncio.timeout(self.limits.answer_seconds):
                 yield PoolAnswer(head, pieces(), snapshot)
         except TimeoutError:
-            raise QueryTimeout(self.limits.query_seconds) from None
+            raise QueryTimeout(self.limits.query_seconds, is_of_service=True) from None
         except _Refused as refusal:
             is_done = True
             raise refusal.error from None

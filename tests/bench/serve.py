@@ -1,7 +1,7 @@
 """The service: requests per CPU second next to MLflow's server, and whether it holds under many clients.
 
     python tests/bench/serve.py [--runs 200] [--seconds 5] [--clients 8] [--without-mlflow]
-    python tests/bench/serve.py --hold --seconds 600 [--readers 200] [--recorders 20] [--epoch-seconds 1]
+    python tests/bench/serve.py --hold --seconds 600 [--readers 200] [--recorders 20] [--epoch-seconds 1] [--epochs 10]
 
 Both servers have the same runs, with three hyperparameters and a loss of ten epochs each, and answer the same number of
 clients on connections that stay open. Figures are answers per second of the server's CPU time, with its children. The
@@ -16,6 +16,8 @@ MLflow's server cannot answer.
 `--hold` lets readers ask for the table, a run, its events and a query once a second each. Recorders work over HTTP
 meanwhile: one half by `provml.record(home=URL)`, which ships its journal, the other half by MLflow's protocol. It
 prints errors, the slowest answers, the memory of the server over time, and whether all that was recorded is there.
+`--epochs` is the number of epochs of each run that is there before: with `--runs 200 --epochs 1000` the caches of the
+engine are full soon, and show how much memory a large home takes.
 Nothing is asserted.
 """
 
@@ -58,7 +60,7 @@ Request = tuple[str, str, bytes]
 # ---- servers
 
 
-def record_runs(home: Path, count: int) -> None:
+def record_runs(home: Path, count: int, epochs: int = 10) -> None:
     """Record runs with provml."""
     for number in range(count):
         settings = {"learning_rate": 0.001 * (number + 1), "batch_size": 32, "optimizer": "sgd"}
@@ -66,7 +68,7 @@ def record_runs(home: Path, count: int) -> None:
             provml.record("flowers", model="net", home=home, capture_environment=False) as run,
             run.training(**settings) as training,
         ):
-            for epoch in training.epochs(10):
+            for epoch in training.epochs(epochs):
                 epoch.measured(loss=1.0 / (epoch.index + number))
 
 
@@ -423,6 +425,7 @@ async def hold(server: tuple[str, int], home: Path, args: argparse.Namespace) ->
     for thread in threads:
         await asyncio.to_thread(thread.join)
     print(f"{sum(statuses.values())} answers by status {dict(statuses)}, {spent:.1f} CPU s in {args.seconds:g} s")
+    print(f"load of the machine at the end: {os.getloadavg()[1]:.1f}")
     print_memory(samples)
     print("slowest answers:", ", ".join(f"{name} {seconds:.2f} s" for name, seconds in sorted(slowest.items())))
     for name, expected in (("shipped", shipped), ("logged", logged)):
@@ -500,6 +503,7 @@ def main() -> None:
     parser.add_argument("--hold", action="store_true")
     parser.add_argument("--readers", type=int, default=200)
     parser.add_argument("--recorders", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=10, help="epochs of each run that is there before")
     parser.add_argument("--epoch-seconds", type=float, default=1.0, help="time of an epoch of a recorder")
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bench-serve-"))
@@ -507,7 +511,9 @@ def main() -> None:
         if not args.hold:
             compare(folder, args)
             return
-        record_runs(folder / "home", args.runs)
+        record_runs(folder / "home", args.runs, args.epochs)
+        with provml.open(folder / "home") as store:
+            store.sync()
         with provml_server(folder / "home") as server:
             asyncio.run(hold(server, folder / "home", args))
     finally:

@@ -201,11 +201,16 @@ def test_a_query_that_takes_too_long_is_ended_by_the_service(service_parent: Ser
     with provml.record("x", home=tmp_path / "home") as run, run.training() as training:
         for _ in training.epochs(100):
             pass
-    service = ServiceProcess(service_parent, tmp_path / "home", query_seconds=0.5)
+    query = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"
+    service = ServiceProcess(service_parent, tmp_path / "home", query_seconds=3)
     service.start()
     try:
-        with provml.open(service.url, token=TOKEN) as store, pytest.raises(QueryTimeout, match=r"0\.5 s"):
-            store.query("SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }")
+        with provml.open(service.url, token=TOKEN) as store:
+            with pytest.raises(QueryTimeout, match="the service's time limit of 3 s"):
+                store.query(query, timeout=60)
+            with pytest.raises(QueryTimeout, match=r"its time limit of 0\.5 s"):
+                store.query(query, timeout=0.5)
+            assert store.query("ASK {}", timeout=0.5) is True  # the worker is free again
     finally:
         service.kill()
 

@@ -40,6 +40,12 @@ def test_the_ontology_is_a_graph(reader: TestClient):
     assert any("provml#Model>" in triple for triple in graph(answer.content, "application/n-triples"))
 
 
+@pytest.mark.parametrize("name", [MONDAY, "https://w3id.org/provml"])
+def test_head_gives_the_length_of_the_graph_or_none(reader: TestClient, name: str):
+    head, answer = (reader.request(method, "/graphs", params={"graph": name}) for method in ("HEAD", "GET"))
+    assert head.headers.get("content-length") == answer.headers.get("content-length")
+
+
 @pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
 @pytest.mark.parametrize("name", [MONDAY, "https://w3id.org/provml", f"{MONDAY}/training"])
 def test_what_was_recorded_cannot_be_written(client: TestClient, method: str, name: str):

@@ -68,9 +68,7 @@ class _Connection(Connection):
     def exchange(self, request: _Request, target: str, seconds: float) -> Response:
         """Send a request; repeat it once if the server asks for a digest."""
         method, body, headers = request.method, request.body, request.headers
-        self._read_seconds = seconds
-        if self._socket is not None and self._socket.sock is not None:
-            self._socket.sock.settimeout(seconds)
+        self.set_read_seconds(seconds)
         response = self.request(method, target, body, {**headers, **self._answer_challenge(method, target)})
         challenge = response.headers.get("WWW-Authenticate", "")
         if response.status == 401 and self._user and challenge.lower().startswith("digest"):
