@@ -173,23 +173,33 @@ def _facts(state: RunStatus, fmt: str) -> dict[str, Any]:
 
 
 def _shipping_facts(folder: Path, fmt: str) -> dict[str, Any]:
-    """Return where a run is shipped to, and what has not arrived there; empty if it stays here."""
-    from provml.journal.shipping import read_state, unsent_bytes
+    """Return where a run is shipped to, and what has not arrived there; empty if it stays here.
 
-    state = read_state(folder)
-    if state is None:
-        return {}
-    size = unsent_bytes(folder, state)
-    if fmt != "table":
+    Other runs of the home that have not arrived are named too: the latest run may be the only one that has.
+    """
+    from provml.journal.shipping import has_shipped, read_state, unsent_bytes, unshipped_runs
+
+    home, state = folder.parent.parent, read_state(folder)
+    others = [entry for entry in unshipped_runs(home) if entry[0] != folder.name] if state or has_shipped(home) else []
+    facts: dict[str, Any] = {}
+    size = unsent_bytes(folder, state) if state is not None else 0
+    if state is not None and fmt != "table":
         missing = {"unshipped_bytes": size, "unshipped_artifacts": len(state.contents)}
-        return {"shipped_to": state.url, **missing, "shipping_error": state.error}
-    parts = [format_size(size)] if size else []
-    parts += [plural(len(state.contents), "artifact")] if state.contents else []
-    return {
-        "shipped to": state.url,
-        "not shipped": " and ".join(parts) or "nothing",
-        "shipping error": state.error,
-    }
+        facts = {"shipped_to": state.url, **missing, "shipping_error": state.error}
+    elif state is not None:
+        parts = [format_size(size)] if size else []
+        parts += [plural(len(state.contents), "artifact")] if state.contents else []
+        facts = {
+            "shipped to": state.url,
+            "not shipped": " and ".join(parts) or "nothing",
+            "shipping error": state.error,
+        }
+    if others and fmt != "table":
+        facts["other_unshipped_runs"] = len(others)
+    elif others:
+        total = format_size(sum(entry[2] for entry in others))
+        facts["not shipped too"] = f"{plural(len(others), 'other run')} ({total}); send with `provml ship`"
+    return facts
 
 
 def _refusal_facts(folder: Path, fmt: str) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from provml.journal.annotations import file_sizes
 from provml.journal.run_files import journals_of_run, scan_runs
 
 STATE_FILE = "shipping.json"
+LOCKS = "shipping-*.lock"
+"""Lock files of the processes that ship a home, one for each service; they stay."""
 
 
 class ShippingState(msgspec.Struct):
@@ -67,6 +69,11 @@ def _written_bytes(path: Path) -> int:
         while chunk := wire.read_chunk(path, size):
             size += len(chunk)
     return size
+
+
+def has_shipped(home: Path) -> bool:
+    """Return whether a process has shipped runs of a home while it recorded them."""
+    return any(home.glob(LOCKS))
 
 
 def unshipped_runs(home: Path) -> Iterator[tuple[str, ShippingState, int]]:

@@ -318,10 +318,16 @@ def test_ship_and_status_on_the_command_line(service: ServiceProcess, tmp_path: 
     assert facts["unshipped_bytes"] == (run.home / "runs" / "r" / "main.jsonl").stat().st_size
     shown = invoke(home, "status", "r").stdout
     assert f"shipped to   {service.url}" in shown
+    with provml.record("x", home=service.url, run="later") as later:
+        later.training().done()
+    assert later.home == run.home
+    assert "1 other run (" in invoke(home, "status", "later").stdout
+    assert json.loads(invoke(home, "status", "later", "--format", "json").stdout)["other_unshipped_runs"] == 1
     done = CliRunner().invoke(main, ["ship", home, service.url], env={"PROVML_TOKEN": TOKEN})
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("1 run (")
+    assert done.stdout.startswith("2 runs (")
     assert "not shipped  nothing" in invoke(home, "status", "r").stdout
+    assert "other run" not in invoke(home, "status", "later").stdout
     (tmp_path / "token").write_text("not the token\n")
     command = ["ship", home, service.url, "--token-file", str(tmp_path / "token")]
     refused = CliRunner().invoke(main, command)
