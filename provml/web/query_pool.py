@@ -14,10 +14,11 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -104,6 +105,17 @@ class PoolAnswer:
         return b"".join([piece async for piece in self.pieces])
 
 
+class SharedAnswer(NamedTuple):
+    """An answer for equal queries that waited while it was made: it is not older than their requests.
+
+    `time` is when its execution began, by the monotonic clock; without a body, it reached the time limit.
+    """
+
+    time: float
+    snapshot: Snapshot
+    body: bytes | None
+
+
 class QueryPool:
     """Worker processes, and the requests that wait for them."""
 
@@ -120,6 +132,8 @@ class QueryPool:
         self.answered = 0
         self._slots = asyncio.Semaphore(limits.workers)
         self._queued: Counter[str] = Counter()
+        self._shared: dict[str, SharedAnswer] = {}
+        """The last answer to each query that is waiting."""
         self._closed = False
         self._discards: set[asyncio.Task[None]] = set()
 
@@ -140,22 +154,36 @@ class QueryPool:
     async def execute(self, request: dict[str, Any], *, text: str = "") -> AsyncIterator[PoolAnswer]:
         """Execute a request on the present index. Whatever ends the block early, also a cancellation, ends the query.
 
-        An equal query on the same copy of the index is answered from the cache, also if it was executed while this one
-        waited for a worker. Raises QueryTimeout, QueryError or a problem; `text` is the query for error messages.
+        An equal query on the same copy of the index is answered from the cache. Queries that wait get the answer of an
+        equal one that begins meanwhile: otherwise each of them would be executed while something is recorded, because
+        each would see a later copy. Raises QueryTimeout, QueryError or a problem; `text` is the query for error
+        messages.
         """
+        arrival = time.monotonic()
         key = hashlib.sha256(msgspec.json.encode(request)).hexdigest() if request["kind"] == "query" else ""
         async with self._snapshot() as snapshot:
             cached = self._cached(key, snapshot)
         if cached is not None:
             yield cached
             return
-        async with self._slot(key or os.urandom(8).hex()), self._snapshot() as snapshot:
-            cached = self._cached(key, snapshot)
-            if cached is not None:
-                yield cached
+        async with self._slot(key or os.urandom(8).hex()) as shared:
+            if shared is not None and shared.time >= arrival:
+                if shared.body is None:
+                    raise QueryTimeout(self.limits.query_seconds, is_of_service=True)
+                yield _decoded(shared.body, shared.snapshot)
                 return
-            async with self._execute(request, snapshot, text) as answer:
-                yield PoolAnswer(answer.head, self._caching(key, answer), snapshot) if key else answer
+            start = time.monotonic()
+            async with self._snapshot() as snapshot:
+                cached = self._cached(key, snapshot)
+                if cached is not None:
+                    yield cached
+                    return
+                try:
+                    async with self._execute(request, snapshot, text) as answer:
+                        yield PoolAnswer(answer.head, self._caching(key, answer, start), snapshot) if key else answer
+                except QueryTimeout:
+                    self._share(key, SharedAnswer(start, snapshot, None))
+                    raise
 
     @contextlib.asynccontextmanager
     async def _execute(self, request: dict[str, Any], snapshot: Snapshot, text: str) -> AsyncIterator[PoolAnswer]:
@@ -206,13 +234,15 @@ class QueryPool:
 
     def _cached(self, key: str, snapshot: Snapshot) -> PoolAnswer | None:
         body = self.cache.get(key, snapshot.position) if key else None
-        if body is None:
-            return None
-        head, _, content = body.partition(b"\n")
-        return PoolAnswer(json.loads(head), _pieces(content), snapshot)
+        return None if body is None else _decoded(body, snapshot)
 
-    async def _caching(self, key: str, answer: PoolAnswer) -> AsyncIterator[bytes]:
-        """Yield the pieces of an answer, and cache it if it is small and complete."""
+    def _share(self, key: str, answer: SharedAnswer) -> None:
+        """Keep an answer for equal queries, if some are waiting."""
+        if key in self._queued:
+            self._shared[key] = answer
+
+    async def _caching(self, key: str, answer: PoolAnswer, start: float) -> AsyncIterator[bytes]:
+        """Yield the pieces of an answer, and cache it if it is small and complete; its execution began at `start`."""
         collected, size = [], 0
         async for piece in answer.pieces:
             size += len(piece)
@@ -222,6 +252,7 @@ class QueryPool:
         if size <= MAX_CACHED_BYTES:
             body = b"".join((json.dumps(answer.head).encode(), b"\n", *collected))
             self.cache.put(key, answer.snapshot.position, body)
+            self._share(key, SharedAnswer(start, answer.snapshot, body))
 
     async def _frames(self, worker: Worker, text: str) -> AsyncIterator[tuple[bytes, bytes]]:
         while True:
@@ -257,8 +288,11 @@ class QueryPool:
     # ---- workers
 
     @contextlib.asynccontextmanager
-    async def _slot(self, key: str) -> AsyncIterator[None]:
-        """Wait for a worker. Equal queries, which have the same key, take one place in the queue: one is executed."""
+    async def _slot(self, key: str) -> AsyncIterator[SharedAnswer | None]:
+        """Wait for a worker, and return the last answer to an equal query, which has the same key, if there was one.
+
+        Equal queries take one place in the queue.
+        """
         self._check_open()
         if self._slots.locked() and key not in self._queued and len(self._queued) >= self.limits.queue:
             self.refused += 1
@@ -270,13 +304,15 @@ class QueryPool:
             await self._slots.acquire()
         finally:
             self.waiting -= 1
+            shared = self._shared.get(key)
             self._queued[key] -= 1
             if not self._queued[key]:
                 del self._queued[key]
+                self._shared.pop(key, None)
         self.running += 1
         try:
             self._check_open()
-            yield
+            yield shared
         finally:
             self.running -= 1
             self._slots.release()
@@ -345,6 +381,12 @@ class _Refused(Exception):
     def __init__(self, error: Exception) -> None:
         self.error = error
         super().__init__()
+
+
+def _decoded(body: bytes, snapshot: Snapshot) -> PoolAnswer:
+    """Return an answer that was sent before."""
+    head, _, content = body.partition(b"\n")
+    return PoolAnswer(json.loads(head), _pieces(content), snapshot)
 
 
 async def _pieces(*pieces: bytes) -> AsyncIterator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import itertools
 import json
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import provml
 from provml.web.app import create_app
 from provml.web.service import Service
 from provml.web.settings import ServiceLimits, ServiceSettings, Tokens
+from provml.web.snapshots import Snapshot, Snapshots
 from web.conftest import HOST, READ, WRITE, bearer
 from web.serving import SUITES, Server, running
 
@@ -222,6 +224,44 @@ def test_equal_queries_that_wait_for_a_worker_take_one_place_and_are_executed_on
         assert service.pool.answered == 1
     assert len(set(answers)) == 1
     assert answers[0].startswith(b"n\r\n")
+
+
+@pytest.mark.parametrize(("text", "seconds", "answered"), [(SLOW, 30.0, 2), (CROSS_JOIN, 0.5, 0)])
+def test_equal_queries_that_wait_share_an_answer_while_the_index_changes(
+    home: Path, monkeypatch: pytest.MonkeyPatch, text: str, seconds: float, answered: int
+):
+    acquire = Snapshots.acquire
+    positions = itertools.count()
+
+    async def acquire_changed(snapshots: Snapshots) -> Snapshot:
+        snapshot = await acquire(snapshots)
+        snapshot.position = f"position {next(positions)}"
+        return snapshot
+
+    monkeypatch.setattr(Snapshots, "acquire", acquire_changed)
+    settings = ServiceSettings(
+        home, tokens=Tokens(READ, WRITE), limits=ServiceLimits(workers=1, queue=1, query_seconds=seconds)
+    )
+    request = {"kind": "query", "text": text, "prefixes": {}, "media_types": {"solutions": "text/csv"}}
+
+    async def ask(service: Service) -> bytes:
+        async with service.pool.execute(request) as answer:
+            return await answer.read()
+
+    async def ask_six_times(service: Service) -> list[object]:
+        async with service.running():
+            first = asyncio.create_task(ask(service))
+            while not service.pool.running:
+                await asyncio.sleep(0.01)
+            others = [asyncio.create_task(ask(service)) for _ in range(5)]
+            return await asyncio.gather(first, *others, return_exceptions=True)
+
+    with Service(settings) as service:
+        answers = asyncio.run(ask_six_times(service))
+        assert service.pool.answered == answered
+        assert service.pool.killed == 2 - answered
+        assert not service.pool._shared
+    assert len({str(answer) for answer in answers}) == 1
 
 
 def test_a_worker_with_a_large_heap_is_replaced(home: Path):
