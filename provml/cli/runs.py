@@ -21,14 +21,14 @@ from provml.cli.options import (
     run_argument,
 )
 from provml.cli.terminal import terminal_width
-from provml.errors import plural
+from provml.errors import RunNotFound, plural
 from provml.journal.statuses import STATUSES
 
 if TYPE_CHECKING:
     from provml.answers import Answer
     from provml.cli.run_status import RunStatus
     from provml.journal.capture_errors import ErrorSummary
-    from provml.store import Annotation, RunInfo
+    from provml.store import Annotation, RunInfo, Store
 
 MAX_EPOCHS = 10
 """Epochs of each stage that `show` prints without --all."""
@@ -262,9 +262,9 @@ def show(run: str, all_epochs: bool, fmt: str, home: Path | None) -> None:
 
     with open_store(home) as store:
         info = store.run(run)
-        runs = store.runs()
-        names = {other.id: other.name for other in runs}
+        names = {other: _name_of(store, other) for other in (info.parent, info.rerun_of) if other}
         children = [(i.id, i.name, i.status, i.seconds, i.error or None) for i in store.children(info)]
+        repetitions = store.repetitions(info)
         parts = {
             "children": Answer(["run", "name", "status", "seconds", "error"], children),
             **RunTables(store, info).parts(),
@@ -281,7 +281,7 @@ def show(run: str, all_epochs: bool, fmt: str, home: Path | None) -> None:
         "model": info.model,
         "parent": _other_run(info.parent, names) if fmt == "table" else info.parent,
         "rerun of": _other_run(info.rerun_of, names) if fmt == "table" else info.rerun_of,
-        "repeated by": ", ".join(other.id for other in runs if other.rerun_of == info.id),
+        "repeated by": ", ".join(other.id for other in repetitions),
         "tags": ", ".join(info.tags),
         "status": info.status,
         "error": info.error,
@@ -306,9 +306,17 @@ def show(run: str, all_epochs: bool, fmt: str, home: Path | None) -> None:
     print_report(facts, {"notes": notes, **parts}, fmt)
 
 
+def _name_of(store: Store, run: str) -> str:
+    """Return the name of a run by its id."""
+    try:
+        return store.run(run).name
+    except RunNotFound:
+        return "not in this home"
+
+
 def _other_run(run: str, names: dict[str, str]) -> str:
     """Return the id and the name of a run; empty if there is none."""
-    return f"{run} ({names.get(run, 'not in this home')})" if run else ""
+    return f"{run} ({names[run]})" if run else ""
 
 
 def humanize(part: Answer) -> Answer:
@@ -410,7 +418,7 @@ def remove(run: tuple[str, ...], children: bool, yes: bool, home: Path | None) -
     Child runs stay, without --children. Artifacts stay, until `provml gc --artifacts`.
     """
     from provml.cli.maintenance import offer_removal
-    from provml.store.artifacts import collect_unreferenced
+    from provml.store.artifacts import contents_of_run, unreferenced_among
 
     with open_store(home) as store:
         infos = {info.id: info for info in map(store.run, run)}
@@ -422,11 +430,12 @@ def remove(run: tuple[str, ...], children: bool, yes: bool, home: Path | None) -
                 if stay := [child for child in store.children(info) if child.id not in infos]:
                     details += f", its {plural(len(stay), 'child run')} will stay"
                 click.confirm(f"Delete run {info.id} ({details}) permanently?", abort=True, err=True)
-        has_artifacts = any(store.artifacts(info) for info in infos.values())
+        contents = set[str]().union(*(contents_of_run(store.home, run_id) for run_id in infos))
         store.remove_all(infos)
+        unreferenced = unreferenced_among(store, contents)
     for run_id in infos:
         click.echo(f"Deleted {run_id}")
-    if has_artifacts and (unreferenced := collect_unreferenced(store.home, dry_run=True)):
+    if unreferenced:
         click.echo(offer_removal(unreferenced), err=True)
 
 

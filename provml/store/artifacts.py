@@ -41,6 +41,8 @@ SELECT DISTINCT ?sha256 ?name ?path WHERE {
   ?data provlake:sha256 ?sha256 ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
   OPTIONAL { ?data provlake:path ?path }
 } ORDER BY ?sha256 ?name ?path"""
+REFERENCED = "SELECT DISTINCT ?sha256 WHERE { VALUES ?sha256 { $values } ?content provlake:sha256 ?sha256 }"
+FOLDERS = f'SELECT DISTINCT ?sha256 WHERE {{ ?folder provlake:mediaType "{FOLDER_TYPE}" ; provlake:sha256 ?sha256 }}'
 DIGEST_PREFIX = re.compile("[0-9a-f]{8,64}")
 """At least eight digits of a digest; a part of a run's id has fewer."""
 """Lines of a journal that refer to content."""
@@ -273,6 +275,47 @@ def references_of_run(home: Path, run: str) -> Iterator[Reference]:
         yield from _references_of_journal(path, f"runs/{run}/{path.name}")
 
 
+def contents_of_run(home: Path, run: str) -> set[str]:
+    """Return the stored contents that a run refers to, with the files of the folders among them.
+
+    They are for a hint: what cannot be read has none.
+    """
+    files, digests = ArtifactFiles(home), set[str]()
+    with contextlib.suppress(OSError, FileFormatError):
+        digests.update(item.sha256 for item in references_of_run(home, run) if files.has(item.sha256))
+    return digests | _files_of_folders(files, filter(files.is_folder, digests))
+
+
+def unreferenced_among(store: Queryable, digests: set[str]) -> list[tuple[Path, int]]:
+    """Return the files, with their sizes, of those contents to which no run refers by the graph.
+
+    That is fast, and enough for a hint: `collect_unreferenced` reads all journals before it removes anything.
+    """
+    if not digests:
+        return []
+    files = ArtifactFiles(store.home)
+    values = " ".join(f'"{sha256}"' for sha256 in digests)
+    referenced = _digests(store, REFERENCED.replace("$values", values))
+    if referenced < digests:
+        referenced |= _files_of_folders(files, filter(files.has, _digests(store, FOLDERS)))
+    paths = [files.path(sha256) for sha256 in sorted(digests - referenced)]
+    return [(path, path.stat().st_size) for path in paths]
+
+
+def _digests(store: Queryable, sparql: str) -> set[str]:
+    answer = store.query(sparql)
+    return {row[0] for row in answer.rows} if isinstance(answer, Answer) else set()
+
+
+def _files_of_folders(files: ArtifactFiles, folders: Iterable[str]) -> set[str]:
+    """Return the files of folders; a damaged list has none."""
+    digests = set[str]()
+    for folder in folders:
+        with contextlib.suppress(FileFormatError):
+            digests |= set(files.files_of_folder(folder).values())
+    return digests
+
+
 def _check_folders(home: Path) -> None:
     """Raise an OSError if the folder of a run cannot be listed: a list of journals leaves such a run out."""
     runs = home / "runs"
@@ -298,13 +341,12 @@ def _references_of_journal(path: Path, key: str) -> Iterator[Reference]:
 
 def referenced_digests(home: Path) -> set[str]:
     """Return the contents that some run refers to, with the files of the folders among them."""
-    files, digests = ArtifactFiles(home), set[str]()
+    files, digests, folders = ArtifactFiles(home), set[str](), set[str]()
     for reference in references(home):
         digests.add(reference.sha256)
-        if reference.is_folder and files.has(reference.sha256):
-            with contextlib.suppress(FileFormatError):
-                digests |= set(files.files_of_folder(reference.sha256).values())
-    return digests
+        if reference.is_folder:
+            folders.add(reference.sha256)
+    return digests | _files_of_folders(files, filter(files.has, folders))
 
 
 def collect_unreferenced(home: Path, *, dry_run: bool = False) -> list[tuple[Path, int]]:

@@ -85,6 +85,16 @@ class StoreElsewhere(Store):
         runs = {info.id: info for info in self.runs()}
         return {run: info.name for run, info in runs.items()}, runs.__getitem__
 
+    def children(self, run_id: str | HasId) -> list[RunInfo]:
+        """List the child runs of a run, in the order in which they started."""
+        parent = self.run(run_id).id
+        return [info for info in reversed(self.runs()) if info.parent == parent]
+
+    def repetitions(self, run_id: str | HasId) -> list[RunInfo]:
+        """List the runs that repeat a run, in the order in which they started."""
+        repeated = self.run(run_id).id
+        return [info for info in reversed(self.runs()) if info.rerun_of == repeated]
+
     # ---- maintenance: only where the home is
 
     @property

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, Unpack, overload
+from urllib.parse import unquote
 
 import pyoxigraph as ox
 
@@ -602,8 +603,18 @@ class Store:
 
     def children(self, run_id: str | HasId) -> list[RunInfo]:
         """List the child runs of a run, in the order in which they started."""
-        parent = self.run(run_id).id
-        return [info for info in reversed(self.runs()) if info.parent == parent]
+        return self._linked_to(run_id, "wasChildOf")
+
+    def repetitions(self, run_id: str | HasId) -> list[RunInfo]:
+        """List the runs that repeat a run, in the order in which they started."""
+        return self._linked_to(run_id, "wasRerunOf")
+
+    def _linked_to(self, run_id: str | HasId, link: str) -> list[RunInfo]:
+        """List the runs with a link to a run, in the order in which they started."""
+        answer = self._answer(f"SELECT ?run WHERE {{ ?run provml:{link} <{self.run(run_id).iri}> }}")
+        names, info_of = self._finder()
+        linked = {unquote(str(run).removeprefix(RUNS)) for (run,) in answer.rows} if isinstance(answer, Answer) else ()
+        return sorted(map(info_of, filter(names.__contains__, linked)), key=lambda info: (info.started, info.id))
 
     def descendants(self, run_ids: Iterable[str | HasId]) -> list[RunInfo]:
         """List the child runs of some runs, their child runs, and so on, in the order in which they started."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from provml.recording.run import record
+from provml.store import artifacts
 
 from .helpers import error_of, invoke, json_of, output_of
 
@@ -130,3 +132,15 @@ def test_artifacts_of_removed_runs_are_offered_and_removed_on_request_only(home:
     assert invoke(home, "gc", "--artifacts").stdout == "Nothing to remove\n"
     assert invoke(home, "verify").exit_code == 0
     assert invoke(home, "get", "run-2", "net").exit_code == 0, "what another run refers to is still there"
+
+
+def test_a_removal_reads_the_journals_of_the_removed_run_only(home: Path, monkeypatch: pytest.MonkeyPatch):
+    read, references = [], artifacts._references_of_journal
+
+    def note(path: Path, key: str) -> Iterator[artifacts.Reference]:
+        read.append(key)
+        return references(path, key)
+
+    monkeypatch.setattr(artifacts, "_references_of_journal", note)
+    assert "belong to no run" in invoke(home, "remove", "run-1", "-y").stderr
+    assert read == ["runs/run-1/main.jsonl"]

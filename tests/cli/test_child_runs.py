@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from provml.journal.events import VERSION, Header, encode
 from provml.recording.run import record
+from provml.store import Store
 
 from .helpers import invoke, json_of, output_of
 
@@ -49,6 +51,28 @@ def test_show_and_status_name_the_parent_and_show_lists_the_children(home: Path)
     ]
     assert "children\nrun      name" in output_of(home, "show", "sweep-1")
     assert "children" not in output_of(home, "show", "other-1")
+
+
+def test_children_and_repetitions_are_found_without_a_list_of_all_runs(home: Path, monkeypatch: pytest.MonkeyPatch):
+    for second, run in enumerate(("again 2", "again 1")):
+        (home / "runs" / run).mkdir()
+        header = Header(VERSION, run, "main", "other", 1.7e9 + second, rerun_of="other-1")
+        (home / "runs" / run / "main.jsonl").write_bytes(encode(header))
+    listed: list[None] = []
+    monkeypatch.setattr(Store, "runs", lambda *_: listed.append(None))
+    shown = json_of(home, "show", "other-1")
+    assert (shown["repeated by"], shown["children"]) == ("again 2, again 1", [])
+    assert json_of(home, "show", "again 1")["rerun of"] == "other-1"
+    assert [child["run"] for child in json_of(home, "show", "trial-2")["children"]] == ["fold-1"]
+    assert listed == []
+
+
+def test_a_child_that_the_graph_only_mentions_is_not_listed(home: Path, tmp_path: Path):
+    link = "<https://w3id.org/provml/run/elsewhere> <https://w3id.org/provml#wasChildOf> "
+    (tmp_path / "link.nt").write_text(f"{link}<https://w3id.org/provml/run/other-1> .\n")
+    with Store(home) as store:
+        store.load(tmp_path / "link.nt")
+        assert store.children("other-1") == []
 
 
 def test_remove_leaves_the_children_and_says_so(home: Path):

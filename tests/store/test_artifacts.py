@@ -14,7 +14,7 @@ from provml.journal import events
 from provml.journal.artifacts import ArtifactFiles
 from provml.recording.run import Run
 from provml.store import Store, gc
-from provml.store.artifacts import collect_unreferenced
+from provml.store.artifacts import collect_unreferenced, contents_of_run, unreferenced_among
 
 
 @pytest.fixture
@@ -198,6 +198,26 @@ def test_a_content_that_a_run_knows_by_its_digest_only_is_not_removed(home: Path
         with pytest.raises(ArtifactNotFound):
             store.artifact("b")
     assert collect_unreferenced(home) == []
+
+
+def test_the_graph_tells_what_no_run_refers_to_after_a_removal(home: Path):
+    fill(home)
+    (home.parent / "other").mkdir()
+    (home.parent / "other" / "settings").write_bytes(b"c")
+    with record(home, "run-4") as run:
+        run.keep(home.parent / "other")
+    assert contents_of_run(home, "nope") == set()
+    with Store(home) as store:
+        own = {artifact.sha256 for artifact in store.artifacts("run-1") if artifact.name == "own.txt"}
+        folder = store.artifact("run-3").sha256
+        weights, config = (ArtifactFiles(home).files_of_folder(folder)[name] for name in ("weights", "config"))
+        assert contents_of_run(home, "run-3") == {folder, weights, config}
+        for run_id, unreferenced in (("run-1", own), ("run-3", {folder, weights}), ("run-4", None)):
+            candidates = contents_of_run(home, run_id)
+            assert unreferenced_among(store, candidates) == []
+            store.remove(run_id)
+            paths = {path.name for path, _ in unreferenced_among(store, candidates)}
+            assert paths == (candidates if unreferenced is None else unreferenced)
 
 
 @pytest.mark.parametrize("damage", ["a line", "the start of a line"])
