@@ -18,12 +18,13 @@ import threading
 import time
 from pathlib import Path
 
-MAX_GROWTH_BYTES = 800 << 20
-"""Growth over the initial memory use, in bytes, from which the producer has to wait..."""
+MAX_GROWTH_BYTES = 450 << 20
+"""Growth over the initial memory use, in bytes, from which the producer has to wait: about a million triples..."""
 MIN_LIMIT_BYTES = 1000 << 20
 """...if the process uses more than this."""
-TIMEOUT_SECONDS = 60.0
-"""After this time the memory is not the loader's, and the limit is raised."""
+TIMEOUT_CPU_SECONDS = 30.0
+"""After so much CPU time of this process the memory is not the loader's, and the limit is raised. On a busy machine a
+million triples may be sorted for minutes."""
 POLL_SECONDS = 0.02
 IDLE_SECONDS = 0.5
 """If no other thread of this process was at work for this time, its memory will not shrink."""
@@ -68,7 +69,7 @@ class MemoryThrottle:
     def __init__(
         self,
         max_growth: int | None = MAX_GROWTH_BYTES,
-        timeout: float = TIMEOUT_SECONDS,
+        timeout: float = TIMEOUT_CPU_SECONDS,
         *,
         min_limit: int = 0,
     ) -> None:
@@ -86,10 +87,10 @@ class MemoryThrottle:
         """Wait until memory use is below the limit. If that does not help, raise the limit and return."""
         if self._limit is None:
             return
-        begin = busy = time.monotonic()
+        begin, busy = time.process_time(), time.monotonic()
         while (rss_bytes() or 0) > self._limit:
             now = time.monotonic()
-            if now - begin > self._timeout:
+            if time.process_time() - begin > self._timeout:
                 self._limit += self._max_growth
                 return
             if is_at_work():

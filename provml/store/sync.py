@@ -62,6 +62,8 @@ def _sync(
     index.reserve(journals)
     save = index.imported.load_new(index.backend, index.checkpoint.imported_files)
     has_limit = index.folder is not None  # an index in memory only grows
+    if has_limit and len(journals) == index.limits.journals_per_load:
+        release_freed_memory()  # of the part before this one
     throttle = MemoryThrottle(min_limit=MIN_LIMIT_BYTES) if has_limit else MemoryThrottle(None)
     events = load(index, map_journals(index, journals), throttle, on_progress)
     runs = journals_by_run(index.checkpoint)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -86,16 +88,44 @@ def test_the_throttle_waits_until_memory_is_released() -> None:
     assert not taken
 
 
-def test_the_throttle_raises_its_limit_after_the_timeout() -> None:
+@contextlib.contextmanager
+def other_work() -> Iterator[None]:
+    """Let another thread work without the lock of the interpreter."""
+    has_ended, data = threading.Event(), bytes(1 << 20)
+
+    def work() -> None:
+        while not has_ended.is_set():
+            hashlib.sha256(data)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
+
+
+def test_the_throttle_raises_its_limit_after_some_cpu_time() -> None:
     throttle = MemoryThrottle(128 << 20, timeout=0.3)
     taken = bytearray(b"x") * (192 << 20)
-    start = time.monotonic()
-    throttle.wait()
+    start = time.process_time()
+    with other_work():
+        throttle.wait()
+    assert time.process_time() - start > 0.3
     between = time.monotonic()
-    assert between - start > 0.2
     throttle.wait()
     assert time.monotonic() - between < 0.2
     assert taken
+
+
+def test_the_throttle_keeps_its_limit_while_the_loader_gets_no_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_throttle, "is_at_work", lambda: True)  # it waits for a core
+    throttle = MemoryThrottle(64 << 20, timeout=0.5)
+    taken = [bytearray(b"x") * (96 << 20)]
+    threading.Timer(1.0, taken.clear).start()
+    throttle.wait()
+    assert not taken
 
 
 def test_the_throttle_does_not_wait_for_an_idle_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,18 +141,11 @@ def test_the_throttle_does_not_wait_for_an_idle_process(monkeypatch: pytest.Monk
 def test_the_throttle_waits_while_another_thread_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_throttle, "IDLE_SECONDS", 0.1)
     throttle = MemoryThrottle(64 << 20, timeout=3600)
-    taken = bytearray(b"x") * (96 << 20)
-    end = time.monotonic() + 0.5
-
-    def work() -> None:
-        while time.monotonic() < end:
-            hashlib.sha256(taken)  # without the lock of the interpreter
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    throttle.wait()
-    assert time.monotonic() > end
-    thread.join()
+    taken = [bytearray(b"x") * (96 << 20)]
+    threading.Timer(0.5, taken.clear).start()
+    with other_work():
+        throttle.wait()
+    assert not taken
 
 
 def test_the_throttle_does_not_wait_below_its_least_limit() -> None:
