@@ -124,6 +124,8 @@ def is_loader(value: Any) -> bool:
 def loader_settings(loader: Any, prefix: str = "") -> dict[str, Any]:
     """Return the settings of a loader that influence what is learned, and its number of batches."""
     settings = {name: getattr(loader, name, None) for name in ("batch_size", "num_workers", "drop_last")}
+    if settings["batch_size"] is None:  # the batch sampler decides
+        settings |= {name: getattr(_batch_sampler(loader), name, None) for name in ("batch_size", "drop_last")}
     sampler = _sampler(loader)
     settings["sampler"] = type(sampler).__name__ if sampler is not None else None
     settings["batches"] = _count(loader)
@@ -135,10 +137,13 @@ def _sampler(loader: Any) -> Any:
 
     A batch sampler takes precedence: where one was passed, as Accelerate does, the loader's own sampler is unused.
     """
-    batch_sampler = getattr(loader, "batch_sampler", None)
-    batch_sampler = getattr(batch_sampler, "batch_sampler", batch_sampler)  # Accelerate wraps it for each process
-    sampler = getattr(batch_sampler, "sampler", None)
+    sampler = getattr(_batch_sampler(loader), "sampler", None)
     return sampler if sampler is not None else getattr(loader, "sampler", None)
+
+
+def _batch_sampler(loader: Any) -> Any:
+    batch_sampler = getattr(loader, "batch_sampler", None)
+    return getattr(batch_sampler, "batch_sampler", batch_sampler)  # Accelerate wraps it for each process
 
 
 def _are_parts(values: Collection[Any]) -> bool:

@@ -75,6 +75,8 @@ def test_the_recorded_sampler_is_the_one_that_decides_the_order():
     }  # fmt: skip
     for name, group in loaders.items():
         assert [_data.loader_settings(loader)["sampler"] for loader in group] == [name] * len(group)
+    sizes = [_data.loader_settings(loader).get("batch_size") for loader in loaders["RandomSampler"]]
+    assert sizes == [4, None, 4, 4]
     assert "sampler" not in _data.loader_settings(Loader([X, Y]))
 
 

@@ -143,11 +143,13 @@ def test_the_target_is_passed_on_unchanged(home: Path, verb: str):  # noqa: F811
             assert model.arguments[-1] == named
 
 
-def test_a_pipeline_without_an_estimator_is_a_training_of_its_last_transformer(home: Path):  # noqa: F811
+def test_a_pipeline_without_an_estimator_is_a_preparation(home: Path):  # noqa: F811
     with captured(home) as capture:
         capture.fit(make_pipeline(StandardScaler(), PCA(2), "passthrough"), X)
     with provml.open(home) as store:
-        assert (used(store)["estimator"], used(store)["n_components"]) == ("PCA", 2)
+        values = used(store, "DataPreparationExecution")
+        assert (values["transformer"], values["pca__n_components"]) == ("Pipeline", 2)
+        assert not used(store)
 
 
 @pytest.mark.parametrize("verb", ["fit", "partial_fit"])

@@ -85,12 +85,14 @@ class Recorder:
 
     def call(self, name: str, original: Any, estimator: Any, args: Any, kwargs: Any) -> Any:
         """Call and record a method of an estimator."""
+        from provml.capture.sklearn import _introspect
+
         with self.session.owning():
             if name in PREDICTIONS:
                 result = original(estimator, *args, **kwargs)
                 self.session.guard(self._remember, name, estimator, args, kwargs, result)
                 return result
-            if is_transformer(estimator):
+            if _introspect.is_transformer(estimator):
                 return self._prepare(name, original, estimator, args, kwargs)
             capture = self.session.guard(self.session.capture, "sklearn") if "X" in kwargs or args else None
             if capture is None or name == "transform":
@@ -289,7 +291,7 @@ def _recorded_folds(session: Session, name: str, original: Callable[..., Any]) -
 
     def folds(estimator: Any, *args: Any, **kwargs: Any) -> Any:
         is_explicit = is_called_directly_from(CAPTURE)
-        can_record = len(args) <= 2 and (args or "X" in kwargs) and not kwargs.get("return_estimator")
+        can_record = len(args) <= 2 and (args or "X" in kwargs)
         capture = None
         if not session.is_busy and not is_explicit and can_record:
             capture = session.guard(session.capture, "sklearn")
@@ -323,14 +325,6 @@ def is_booster(estimator: Any, *packages: str) -> bool:
     """Return whether an estimator comes from a package with a capture of its own, or inherits from such a class."""
     modules = (cls.__module__.partition(".")[0] for cls in type(estimator).__mro__)
     return any(module in (packages or BOOSTERS) for module in modules)
-
-
-def is_transformer(estimator: Any) -> bool:
-    """Return whether an estimator only prepares data."""
-    cls = type(estimator)
-    if hasattr(cls, "steps") or hasattr(estimator, "steps"):  # a pipeline without a model has no `predict`
-        return hasattr(estimator, "transform") and not hasattr(estimator, "predict")
-    return hasattr(cls, "transform") and not hasattr(cls, "predict") and not hasattr(cls, "fit_predict")
 
 
 def _bases(value: Any) -> list[int]:

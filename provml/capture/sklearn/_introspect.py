@@ -49,10 +49,15 @@ def is_search(estimator: Any) -> bool:
 
 
 def is_transformer(estimator: Any) -> bool:
-    """Return whether an estimator only prepares data: it transforms and predicts nothing."""
+    """Return whether an estimator only prepares data: it transforms and predicts nothing.
+
+    The class is asked, too: a StackingClassifier has `predict` only after it was fitted.
+    """
     last = steps(estimator)[1]
-    others = ("predict", "score_samples", "fit_predict", "decision_function")
-    return hasattr(last, "transform") and not is_search(last) and not any(hasattr(last, name) for name in others)
+    methods = [
+        name for name in ("transform", "predict", "fit_predict") if hasattr(last, name) or hasattr(type(last), name)
+    ]
+    return methods == ["transform"] and not is_search(last)
 
 
 def steps(estimator: Any) -> tuple[list[tuple[str, Any]], Any]:

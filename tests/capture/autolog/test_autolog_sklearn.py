@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn import model_selection
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
 import provml
 from capture import test_sklearn
@@ -126,6 +129,18 @@ class Own(ClassifierMixin, BaseEstimator):
 
     def predict(self, x: Any) -> Any:
         return self.inner_.predict(x)
+
+
+def test_an_estimator_that_predicts_only_when_it_is_fitted_is_a_model(recording: Path):
+    StackingClassifier([("tree", DecisionTreeClassifier())], cv=2).fit(X, Y)
+    PCA(2).fit(X)
+    assert stages(recording) == [("Training", "FINISHED"), ("DataPreparation", "FINISHED")]
+
+
+def test_the_models_of_a_cross_validation_may_be_returned(recording: Path):
+    scores = model_selection.cross_validate(SVC(), X, Y, cv=3, return_estimator=True)
+    assert len(scores["estimator"]) == 3
+    assert stages(recording) == [("Validation", "FINISHED")]
 
 
 def test_what_a_boosting_library_prepares_inside_a_fit_is_not_recorded(recording: Path):

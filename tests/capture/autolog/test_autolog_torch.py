@@ -202,6 +202,23 @@ def test_a_rate_is_changed_at_the_step_of_its_own_optimizer(isolated_home: Path)
         assert [row[:4] for row in adaptations(store)] == [(3, "optimizer_2.learning_rate", 0.1, 0.02)]
 
 
+def test_a_loop_with_fabric_is_recorded(isolated_home: Path):
+    fabric_module = pytest.importorskip("lightning.fabric", reason="Lightning is not installed")
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False):
+        fabric = fabric_module.Fabric(accelerator="cpu")
+        network = torch.nn.Linear(8, 3)
+        network, optimizer = fabric.setup(network, torch.optim.SGD(network.parameters(), lr=0.1))
+        loader = fabric.setup_dataloaders(torch.utils.data.DataLoader(loops.data(), batch_size=6))
+        for _ in range(2):
+            for x, y in loader:
+                optimizer.zero_grad()
+                fabric.backward(torch.nn.functional.cross_entropy(network(x), y))
+                optimizer.step()
+    with provml.open(isolated_home / "home") as store:
+        assert [len(losses) for losses in batch_losses(store)] == [4, 4]
+        assert rules(store) == [LOADER] * 2
+
+
 def test_each_of_several_networks_is_a_model(isolated_home: Path, tmp_path: Path):
     """Two files of the same moment are different models; a file with both networks is another one."""
     with autologging(home=isolated_home / "home", strict=True, capture_environment=False, frameworks=["torch"]):

@@ -23,9 +23,9 @@ from provml.capture.autolog.torch._networks import find_network
 from provml.capture.autolog.torch._steady import MAX_MISSES, SteadyLoop
 from provml.recording.frames import CallTracker, ForeignLoop, LoopPosition, is_called_from
 
-LIBRARIES = ("torch", "provml", "accelerate", "apex", "deepspeed")
+LIBRARIES = ("torch", "provml", "accelerate", "apex", "deepspeed", "lightning", "lightning_fabric")
 """Packages whose functions are not the user's."""
-FRAMEWORKS = ("keras", "lightning", "pytorch_lightning", "transformers.trainer", "provml.capture.torch")
+FRAMEWORKS = ("keras", "lightning.pytorch", "pytorch_lightning", "transformers.trainer", "provml.capture.torch")
 """Modules that record their trainings themselves."""
 IN_EVALUATION_MODE, WITHOUT_GRADIENTS = "network in evaluation mode", "losses without gradients"
 OVER_LOADER = "pass over a loader without gradients"
