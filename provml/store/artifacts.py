@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 from provml.answers import Answer, html_table
 from provml.errors import ArtifactNotFound, FileFormatError, RunNotFound, plural
@@ -396,12 +396,19 @@ def check_artifacts(home: Path) -> list[Problem]:
     for key in list_journals(home):
         with contextlib.suppress(OSError, FileFormatError):  # the check of the journals reports it
             for reference in _references_of_journal(home / "runs" / key, f"runs/{key}"):
-                problems += [
-                    Problem(reference.journal, reference.line, f"the artifact {sha256} is missing")
-                    for sha256 in _missing(files, reference)
-                    if sha256 not in scrubbed
-                ]
+                problems += _find_missing(files, reference, scrubbed)
     return problems
+
+
+def _find_missing(files: ArtifactFiles, reference: Reference, scrubbed: set[Any]) -> list[Problem]:
+    """Return the contents of an artifact that are not stored, or that may not be read."""
+    try:
+        missing = [f"{sha256} is missing" for sha256 in _missing(files, reference) if sha256 not in scrubbed]
+    except FileFormatError:  # a list of files that is damaged was found above
+        return []
+    except OSError as error:
+        missing = [f"{reference.sha256} cannot be read ({(error.strerror or str(error)).lower()})"]
+    return [Problem(reference.journal, reference.line, f"the artifact {text}") for text in missing]
 
 
 def _missing(files: ArtifactFiles, reference: Reference) -> list[str]:

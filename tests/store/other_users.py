@@ -130,6 +130,14 @@ def keep_private(parent: Path) -> dict[str, Any]:
     (home / "runs" / "one").chmod(0o700)
     results["closed run"] = as_user(GUEST, 0o022, lambda: call("runs", "--home", str(home)))
     results["closed run, verified"] = as_user(GUEST, 0o022, lambda: call("verify", "--home", str(home)))
+    as_user(ADA, 0o022, lambda: ask(home))
+    (home / "runs" / "one").chmod(0)
+    results["closed and indexed run, verified"] = as_user(ADA, 0o022, lambda: call("verify", "--home", str(home)))
+
+    home = new_folder(parent, "contents", 0o755)
+    as_user(ADA, 0o022, lambda: record(home, "one"))
+    (home / "artifacts").chmod(0o700)
+    results["closed artifacts, verified"] = as_user(GUEST, 0o022, lambda: call("verify", "--home", str(home)))
     return results
 
 

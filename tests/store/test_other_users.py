@@ -77,3 +77,11 @@ def test_a_closed_run_is_a_problem_of_that_run_alone(results: dict[str, Any]):
     assert private["closed run, verified"][0] == 1
     assert "runs/one/main.jsonl: permission denied" in private["closed run, verified"][1]
     assert "removed" not in private["closed run, verified"][1], "nobody removed it"
+    assert private["closed and indexed run, verified"][0] == 1
+    assert "runs/one/main.jsonl: permission denied" in private["closed and indexed run, verified"][1]
+
+
+def test_artifacts_that_may_not_be_read_are_not_said_to_be_right(results: dict[str, Any]):
+    code, text = results["private"]["closed artifacts, verified"]
+    assert code == 1
+    assert "cannot be read (permission denied)" in text
