@@ -102,11 +102,19 @@ _SHORT_OPTION = re.compile(
     r"|redis-cli|mongo(?:sh|dump)?|ldap\w+|htpasswd)\b[^\n|&;]{0,300}?\s)-(?:p|a|w|P)\s?)(?!\d{2,5}\b)([^\s\-][^\s]*)"
 )
 """Programs whose short option is a password."""
+_PROGRAMS = (
+    r"(?:un)?zip\b{rest}-P ?|(?:sqlcmd|bcp)\b{rest}-P ?|(?:snowsql|7z[ar]?)\b{rest}-p ?|ssh-keygen\b{rest}-[NP] ?"
+    r"|openssl\b{rest}-k |smbclient\b{rest}-U ?[^\s%]{{1,60}}%|curl\b{rest}-u[^\s:]{{1,60}}:"
+    r"|htpasswd (?:-\w+ ){{0,3}}-\w*b\w* (?:-\w+ ){{0,3}}\S{{1,200}} \S{{1,200}} "
+)
+_PROGRAM_OPTION = re.compile(rf"(?<![\w\-])({_PROGRAMS.format(rest='[^|&;]{0,300}? ')})(?![\s\-*])\S+")
+"""More of them, each with options of its own."""
 
 HINTS = (
     "pass", "pw", "secret", "token", "key", "auth", "cred", "sig", "sas", "cookie", "@", "jwt", "otp", "hmac", "pat",
     "kennwort", "senha", "contrase", "login", "-u ", "--user", "-user", "mysql", "maria", "mongo", "ldap", "redis-cli",
-    "twine", "code=", "ticket=", "oracle", "sqlplus", "bearer",
+    "twine", "curl", "zip ", "7z", "sqlcmd", "bcp ", "snowsql", "openssl", "smbclient", "code=", "ticket=", "oracle",
+    "sqlplus", "bearer",
 )  # fmt: skip
 """Parts of what `_redact_line` looks for, one of which a line has to have."""
 
@@ -228,6 +236,7 @@ def _redact_line(line: str) -> str:
     if "-" in text:
         text = _LOGIN.sub(rf"\1\2\3{REDACTED}", text)
         text = _SHORT_OPTION.sub(rf"\1{REDACTED}", text)
+        text = _PROGRAM_OPTION.sub(rf"\1{REDACTED}", text)
         text = _redact_pairs(text, _OPTION_PAIR, 1)
     text = _redact_pairs(text, _PAIR, 1)
     text = _redact_words(text)

@@ -28,7 +28,25 @@ from tests.recording.secret_forms import (
     TEXTS,
 )  # fmt: skip
 
-PROGRAMS = frozenset({"az", "curl", "docker", "dvc", "git", "mysql", "redis-cli", "sshpass"})
+PROGRAMS = frozenset(
+    {
+        "7z",
+        "az",
+        "curl",
+        "docker",
+        "dvc",
+        "git",
+        "mysql",
+        "redis-cli",
+        "smbclient",
+        "sqlcmd",
+        "sshpass",
+        "ssh-keygen",
+        "openssl",
+        "htpasswd",
+        "zip",
+    }
+)
 VALUES = {"plain": PLAIN, "key": KEY, "hex": HEX, "long": LONG}
 
 
