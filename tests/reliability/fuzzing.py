@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -178,8 +179,9 @@ def check_query(home: Path, chance: random.Random) -> str:
 
 def check_arguments(home: Path, chance: random.Random) -> str:
     """Run a command with arguments that do not fit."""
+    os.chdir(home.parent)  # for files that a command writes
     words = [chance.choice([*ARGUMENTS, *PIECES]) for _ in range(chance.randrange(6))]
-    words = [word.replace("\0", "") for word in words]
+    words = [word.replace("\0", "").replace("\ud800", "\udcff") for word in words]  # as a shell can pass them
     return command(chance.choice(COMMANDS), *words, *(["--home", str(home)] if chance.random() < 0.8 else []))
 
 
