@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import keyword
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -87,6 +88,11 @@ class Parameter:
         return f"one or more of: {words}" if self.multiple else words
 
     @property
+    def as_argument(self) -> str:
+        """The name as an argument of a Python call: `from_` for a parameter that is named like a keyword."""
+        return f"{self.name}_" if keyword.iskeyword(self.name) else self.name
+
+    @property
     def required(self) -> bool:
         """True if it has to be passed."""
         return not self.optional and self.default is None
@@ -149,7 +155,10 @@ class Query:
         return self.metadata.get("plot")
 
     def normalize(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values by the names of parameters: a name that is a keyword of Python may be passed as `from_`."""
+        """Return values by the names of parameters: a name that is a keyword of Python may be passed as `from_`.
+
+        Raises InvalidParameter for a name that the question does not have, and for one that is passed twice.
+        """
         result: dict[str, Any] = {}
         for key, value in values.items():
             name = key[:-1] if key not in self.params and key[-1:] == "_" and key[:-1] in self.params else key
@@ -157,16 +166,21 @@ class Query:
                 problem = f"{name} is passed twice, as {name} and {name}_"
                 raise InvalidParameter(self.name, name, value, "one value", "Pass it once.", problem=problem)
             result[name] = value
+        self._check_names(result)
         return result
 
-    def bind(self, values: Mapping[str, Any]) -> str:
-        """Return the SPARQL with values as RDF terms. Raises InvalidParameter for a value that does not fit."""
+    def _check_names(self, values: Mapping[str, Any]) -> None:
+        """Raise an error for a value without a parameter."""
         unknown = next((name for name in values if name not in self.params), None)
         if unknown is not None:
             similar = difflib.get_close_matches(unknown, self.params, 1)
             available = f"Parameters: {', '.join(self.params)}." if self.params else "It takes no parameters."
             advice = f"Did you mean {similar[0]!r}?" if similar else available
             raise InvalidParameter(self.name, unknown, values[unknown], "", advice)
+
+    def bind(self, values: Mapping[str, Any]) -> str:
+        """Return the SPARQL with values as RDF terms. Raises InvalidParameter for a value that does not fit."""
+        self._check_names(values)
         terms = {name: self.as_sparql(param, values.get(name)) for name, param in self.params.items()}
         self._check_ranges(values)
         return TOKEN.sub(lambda match: terms[match["name"]] if match["name"] else match[0], self.text)
@@ -191,7 +205,7 @@ class Query:
         if value is None:
             if param.required:
                 problem = f"missing required parameter {param.name!r} ({param.expected})"
-                advice = f"Pass {param.name}=… or --{param.name} …."
+                advice = f"Pass {param.as_argument}=… or --{param.name} …."
                 raise InvalidParameter(self.name, param.name, None, param.expected, advice, problem=problem)
             return "UNDEF"
         if param.multiple and isinstance(value, (list, tuple, set, frozenset)):

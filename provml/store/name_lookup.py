@@ -202,7 +202,7 @@ def only_choice(store: Queryable, query: Query, param: Parameter) -> Any:
     if not names:
         return None
     problem = f"missing required parameter {param.name!r} ({param.expected})"
-    advice = f"Pass {param.name}=… or --{param.name} …: {suggest('', names)}."
+    advice = f"Pass {param.as_argument}=… or --{param.name} …: {suggest('', names)}."
     raise InvalidParameter(query.name, param.name, None, param.expected, advice, problem=problem)
 
 

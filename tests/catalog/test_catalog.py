@@ -282,9 +282,12 @@ def test_a_header_names_the_columns_of_a_curve(tmp_path: Path, query: Query):
 
 def test_a_parameter_named_like_a_keyword_can_be_passed_with_an_underscore():
     assert CATALOG["l5"].normalize({"from_": 1, "to": 2}) == {"from": 1, "to": 2}
-    assert CATALOG["l5"].normalize({"nothing_": 1}) == {"nothing_": 1}
+    with pytest.raises(InvalidParameter, match="no parameter 'nothing_'"):
+        CATALOG["l5"].normalize({"nothing_": 1})
     with pytest.raises(InvalidParameter, match="from is passed twice, as from and from_"):
         CATALOG["l5"].normalize({"from": 1, "from_": 2})
+    with pytest.raises(InvalidParameter, match="Pass from_=… or --from …"):
+        CATALOG["l5"].bind({"to": 2})
 
 
 def test_questions_are_grouped_by_intent_and_those_of_users_are_one_group(query: Query):

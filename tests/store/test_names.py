@@ -35,6 +35,11 @@ def test_the_only_model_of_a_home_can_be_left_out(home: Path):
         pytest.raises(InvalidParameter, match=r"parameter 'model'.* --model …: forest, net"),
     ):
         store.ask("q5")
+    with (
+        provml.open(home) as store,
+        pytest.raises(InvalidParameter, match=r"no parameter 'modle'\. Did you mean 'model'"),
+    ):
+        store.ask("q5", modle="net")
 
 
 def test_the_name_of_a_file_is_no_second_model(tmp_path: Path):
