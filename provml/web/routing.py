@@ -177,7 +177,8 @@ async def _pieces(request: Request, service: Service) -> AsyncIterator[bytes]:
     seconds = service.limits.body_seconds
     while True:
         try:
-            piece = await asyncio.wait_for(anext(pieces), seconds)
+            async with asyncio.timeout(seconds):
+                piece = await anext(pieces)
         except StopAsyncIteration:
             return
         except TimeoutError:

@@ -218,7 +218,7 @@ class Service:
 
     async def _sync_forever(self) -> None:
         is_failing = False
-        while True:
+        while not self.is_stopping:
             try:
                 await self._fresh(0.0)
                 is_failing = False
@@ -226,6 +226,7 @@ class Service:
                 if not is_failing:
                     logger.exception("indexing failed; the journals are complete")
                 is_failing = True
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self.settings.sync_seconds)
+            with contextlib.suppress(TimeoutError):  # wait_for of Python 3.11 can lose the cancellation of a stop
+                async with asyncio.timeout(self.settings.sync_seconds):
+                    await self._wake.wait()
             self._wake.clear()

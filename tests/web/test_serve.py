@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import os
 import signal
@@ -15,6 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
+from provml.web.service import Service
 from web.conftest import bearer
 from web.serving import children_of, running
 
@@ -236,3 +238,22 @@ def test_importing_provml_does_not_import_the_service():
     code = f"import sys, provml, provml.cli; provml.open; print({names})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_service_stops_at_any_moment_after_it_was_woken(service: Service, turns: int):
+    async def stop_after_turns() -> None:
+        async with service.running():
+            await service.fresh()
+            for _ in range(20):  # until the sync task waits for news
+                await asyncio.sleep(0.01)
+            service.wake()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        assert not asyncio.all_tasks() - {asyncio.current_task()}
+
+    async def limited() -> None:
+        async with asyncio.timeout(20):
+            await stop_after_turns()
+
+    asyncio.run(limited())

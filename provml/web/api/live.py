@@ -164,7 +164,8 @@ async def _messages(service: Service, folder: Path, cursor: str) -> AsyncIterato
                 yield b"event: end\ndata: " + msgspec.json.encode({"status": status}) + b"\n\n"
                 return
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(service.stopping.wait(), POLL_SECONDS)
+                async with asyncio.timeout(POLL_SECONDS):
+                    await service.stopping.wait()
             silent += POLL_SECONDS
             if silent >= COMMENT_SECONDS:
                 silent = 0.0
