@@ -13,7 +13,6 @@ import click
 
 from provml.cli.options import home_option
 from provml.paths import is_url
-from provml.recording.inherit import is_launched
 
 OWN_PROGRAM = ("-m", "-c", "-")
 """Arguments of Python that stand in place of a script."""

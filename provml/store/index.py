@@ -264,7 +264,7 @@ class Index:
             return
         if self._saved != self._committed:
             with contextlib.suppress(OSError):  # a full disk: the next process reads those events again
-                self.save_checkpoint()
+                self._save_committed()
         self.backend.close()
         self._write_checksums()
         for finalizer in self._finalizers:
@@ -627,6 +627,9 @@ class Index:
     def save_checkpoint(self) -> None:
         """Write the checkpoint to the disk, after the data. This is slow: not for every few events."""
         self._committed = checkpoints.encode(self.checkpoint)
+        self._save_committed()
+
+    def _save_committed(self) -> None:
         self._events_since_save = 0
         if self.folder is not None and not self.is_private:
             self.backend.flush()

@@ -126,11 +126,16 @@ class Store:
         return len(run_folders(self.home).union(segments.manifest(self.home)))
 
     def close(self) -> None:
-        """Release the index, so that another process can write it, and end the open streams of this thread."""
+        """Release the index, so that another process can write it, and end the open streams of this thread.
+
+        A sync in another thread ends first.
+        """
         for stream in list(self._streams):
             if stream.thread == threading.get_ident():
                 stream.close()
-        self._index.close()
+        if self._index.backend.is_open:  # not so in a forked child, where nothing would release the lock
+            with self._lock:  # a sync in another thread has noted what it read, and may not have loaded it yet
+                self._index.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 

@@ -68,6 +68,10 @@ class View:
         self._cost += seconds
 
 
+class ServiceStoppedError(Exception):
+    """The service has stopped while it indexed."""
+
+
 class Service:
     """The state that all endpoints share. The process of a service holds the index of the home."""
 
@@ -95,6 +99,7 @@ class Service:
         self.before_sync: list[Callable[[], object]] = []
         """Functions that are called in a thread before the journals are read."""
         self.is_stopping = False
+        self._has_stopped = False
         self.stopping = asyncio.Event()
         self.closers: list[Callable[[], None]] = []
         """Called before the index is released: whatever reads it in threads ends then."""
@@ -134,7 +139,7 @@ class Service:
         self._sync_lock = asyncio.Lock()
         self._sync_limiter = CapacityLimiter(1)
         self.write_lock = asyncio.Lock()
-        self.is_stopping = False
+        self.is_stopping = self._has_stopped = False
         to_thread.current_default_thread_limiter().total_tokens = self.limits.threads
         self.stopping = asyncio.Event()
         self.snapshots = Snapshots(self.store)
@@ -150,7 +155,7 @@ class Service:
 
     async def stop(self) -> None:
         """End what runs in the background."""
-        self.is_stopping = True
+        self.is_stopping = self._has_stopped = True
         self.stopping.set()
         tasks = list(self._tasks)
         await self.pool.close()
@@ -183,7 +188,12 @@ class Service:
         """Index what is new, in the thread of the caller."""
         for call in self.before_sync:
             call()
-        self.store.sync()
+        self.store.sync(self._check_running)
+
+    def _check_running(self, events: int) -> None:
+        """End a sync when the service has stopped, so that the store can be closed; the next service goes on with it."""
+        if self._has_stopped:
+            raise ServiceStoppedError
 
     async def fresh(self, max_age: float = 0.0) -> IndexState:
         """Index what is new, unless that was done in the last `max_age` seconds, and return the state of the index.

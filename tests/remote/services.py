@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -13,10 +15,15 @@ from pathlib import Path
 TOKEN = "write-token-of-the-tests"
 
 
+UNASSIGNED_PORTS = range(20_000, 32_000)
+"""Ports that no system gives to clients: a service can be started again on its port at any time."""
+
+
 def free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
+    while True:
+        with socket.socket() as server, contextlib.suppress(OSError):
+            server.bind(("127.0.0.1", random.choice(UNASSIGNED_PORTS)))
+            return int(server.getsockname()[1])
 
 
 class ServiceParent:

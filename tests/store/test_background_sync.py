@@ -88,6 +88,34 @@ def test_the_throttle_waits_until_memory_is_released() -> None:
     assert not taken
 
 
+def test_a_store_that_is_closed_during_a_sync_loses_nothing_of_the_index(tmp_path: Path) -> None:
+    with provml.open(tmp_path, create=True) as store:
+        store.sync()
+    with provml.record("flowers", home=tmp_path, strict=True) as run, run.training() as training:
+        for epoch in training.epochs(5):
+            epoch.measured(loss=1.0)
+    mapped, goes_on = threading.Event(), threading.Event()
+
+    def pause(events: int) -> None:
+        mapped.set()  # what is mapped counts as read, and is not loaded yet
+        goes_on.wait(30)
+
+    store = provml.open(tmp_path)
+    syncing = threading.Thread(target=store.sync, args=(pause,))
+    syncing.start()
+    assert mapped.wait(30)
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    closing.join(0.3)
+    goes_on.set()
+    closing.join(30)
+    syncing.join(30)
+    assert not closing.is_alive()
+    with provml.open(tmp_path) as store:
+        store.sync()
+        assert count(store) == 5
+
+
 @contextlib.contextmanager
 def other_work() -> Iterator[None]:
     """Let another thread work without the lock of the interpreter."""

@@ -16,7 +16,8 @@ from urllib.parse import quote
 
 import pytest
 
-from provml.web.service import Service
+import provml
+from provml.web.service import Service, ServiceStoppedError
 from web.conftest import bearer
 from web.serving import children_of, running
 
@@ -257,3 +258,22 @@ def test_a_service_stops_at_any_moment_after_it_was_woken(service: Service, turn
             await stop_after_turns()
 
     asyncio.run(limited())
+
+
+def test_a_service_that_stops_ends_its_indexing_and_the_next_one_goes_on(service: Service, home: Path):
+    with provml.record("flowers", home=home, strict=True) as run, run.training() as training:
+        training.measured(loss=1.0)
+
+    async def stop() -> None:
+        async with service.running():
+            await service.fresh()
+
+    asyncio.run(stop())
+    with provml.record("flowers", home=home, run="late", strict=True) as run, run.training() as training:
+        training.measured(loss=2.0)
+    with pytest.raises(ServiceStoppedError):
+        service.sync()
+    service.close()
+    with provml.open(home) as store:
+        assert store.run("late").status == "FINISHED"
+        assert (2.0,) in store.query("SELECT ?value { ?m a provml:ModelEvaluation ; prov:value ?value }").rows
