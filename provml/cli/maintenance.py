@@ -21,6 +21,7 @@ from provml.errors import plural
 
 if TYPE_CHECKING:
     from provml.store.checkpoint import Problem
+    from provml.store.seal_check import SealReport
 
 MAX_NAMES = 5
 """Number of journals that a note lists."""
@@ -67,7 +68,7 @@ def verify(signers: Path | None, sealed: bool, run: str | None, fmt: str, home: 
     if sealed:
         problems += [Problem(f"runs/{key}", 0, "has no seal; `provml seal` makes one") for key in seals.unsealed]
     if signers is not None:
-        problems += _check_signatures(folder, signers, seals.line_count, verbose=fmt == "table")
+        problems += _check_signatures(folder, signers, seals, verbose=fmt == "table")
     if fmt != "table":
         rows = [(str(folder / problem.file), problem.line, problem.reason) for problem in problems]
         print_answer(Answer(["file", "line", "reason"], rows), fmt)
@@ -106,7 +107,7 @@ def _check_repeatable(run: str, folder: Path, fmt: str) -> int:
     return int(any(check.level in ("obstacle", "fatal") for check in checks))
 
 
-def _check_signatures(folder: Path, signers: Path, line_count: int, *, verbose: bool) -> list[Problem]:
+def _check_signatures(folder: Path, signers: Path, seals: SealReport, *, verbose: bool) -> list[Problem]:
     """Return what is wrong with the signatures: none by these signers, or one that does not hold.
 
     Signatures by other keys, and lines that no signature covers, are only mentioned.
@@ -128,9 +129,11 @@ def _check_signatures(folder: Path, signers: Path, line_count: int, *, verbose: 
         if check.is_by_other_key:
             click.echo(f"Not checked: {check.statement}, {check.error}. Check it with the key of its signer.", err=True)
     covered = max((check.line_count for check in valid), default=0)
-    problems += find_unsigned_changes(folder, covered) if valid else []
-    if valid and covered < line_count and verbose:
-        click.echo(f"{plural(line_count - covered, 'line')} of the ledger came after the last signature.", err=True)
+    problems += find_unsigned_changes(folder, covered, seals.unsealed) if valid else []
+    if valid and covered < seals.line_count and verbose:
+        click.echo(
+            f"{plural(seals.line_count - covered, 'line')} of the ledger came after the last signature.", err=True
+        )
     return problems
 
 

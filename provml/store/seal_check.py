@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -169,28 +170,38 @@ def _key(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-def find_unsigned_changes(home: Path, signed_lines: int) -> list[Problem]:
-    """Return what lines after the signed ones say about journals that were signed: removed, or rewritten.
+def find_unsigned_changes(home: Path, signed_lines: int, unsealed: Iterable[str] = ()) -> list[Problem]:
+    """Return how runs that were signed have changed since: journals removed, rewritten, lengthened or added.
 
-    Whoever can write to the home can write such lines; that a journal was sealed again says nothing new.
+    Whoever can write to the home can write journals, and lines of the ledger about them. `unsealed` are journals in no
+    line.
     """
-    signed: set[str] = set()
+    signed: dict[str, Mark | None] = {}
     problems = []
     for line in Ledger(home).lines():
         kind, run = line.entry.get("kind"), str(line.entry.get("run", ""))
-        key = f"{run}/{line.entry.get('journal')}"
+        key, mark = f"{run}/{line.entry.get('journal')}", _mark(line.entry)
         if line.number <= signed_lines:
             if kind == "removed":
-                signed = {item for item in signed if not item.startswith(f"{run}/")}
+                signed = _without(signed, run)
             elif kind in ("sealed", "rewritten"):
-                signed.add(key)
-        elif kind == "rewritten" and key in signed:
-            reason = (
-                f"was rewritten by {line.entry.get('by')}, and this is not signed (line {line.number} of the ledger)"
-            )
-            problems.append(Problem(f"runs/{key}", 0, reason))
-        elif kind == "removed" and any(item.startswith(f"{run}/") for item in signed):
+                signed[key] = mark
+        elif kind == "removed" and _has_run(signed, run):
             reason = f"was removed, and this is not signed (line {line.number} of the ledger)"
             problems.append(Problem(f"runs/{run}", 0, reason))
-            signed = {item for item in signed if not item.startswith(f"{run}/")}
+            signed = _without(signed, run)
+        elif kind in ("sealed", "rewritten") and (key not in signed or mark != signed[key]) and _has_run(signed, run):
+            done = "rewritten" if kind == "rewritten" else "lengthened" if key in signed else "added"
+            reason = f"was {done} by {line.entry.get('by')}, and this is not signed (line {line.number} of the ledger)"
+            problems.append(Problem(f"runs/{key}", 0, reason))
+    reason = "has no seal, and its run was signed"
+    problems += [Problem(f"runs/{key}", 0, reason) for key in unsealed if _has_run(signed, key.partition("/")[0])]
     return problems
+
+
+def _has_run(seals: Mapping[str, Any], run: str) -> bool:
+    return any(key.startswith(f"{run}/") for key in seals)
+
+
+def _without(seals: dict[str, Mark | None], run: str) -> dict[str, Mark | None]:
+    return {key: mark for key, mark in seals.items() if not key.startswith(f"{run}/")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -172,6 +173,32 @@ def test_lines_after_the_signature_cannot_remove_or_replace_what_was_signed(home
     assert invoke(home, *verify).exit_code == 0
 
 
+def test_what_was_added_to_a_signed_run_is_named(home: Path, keys: Path):
+    sign_ledger(home, keys / "ssh")
+    journal = next((home / "runs" / run_id(home)).glob("*.jsonl"))
+    added = journal.with_name("second.jsonl")
+    with journal.open("a") as file:
+        file.write('{"e":"measured","at":"training","values":{"loss":0.0}}\n')
+    content = journal.read_bytes()
+    seal = {"run": journal.parent.name, "journal": journal.name, "by": "reader"}
+    Ledger(home).append("sealed", **seal, size=len(content), sha256=hashlib.sha256(content).hexdigest())
+    added.write_bytes(content.replace(b'"writer":"main"', b'"writer":"second"'))
+    with Store(home) as store:
+        store.rebuild()
+    assert invoke(home, "verify").exit_code == 0
+    verify = ("verify", "--signed-by", str(keys / "ssh.pub"))
+    refused = invoke(home, *verify)
+    assert refused.exit_code == 1
+    assert f"{journal.name}: was lengthened by reader, and this is not signed (line 3 of the ledger)" in refused.stdout
+    assert f"{added.name}: has no seal, and its run was signed" in refused.stdout
+    assert invoke(home, "seal").exit_code == 0
+    refused = invoke(home, *verify)
+    assert refused.exit_code == 1
+    assert f"{added.name}: was added by reader, and this is not signed (line 4 of the ledger)" in refused.stdout
+    sign_ledger(home, keys / "ssh")
+    assert invoke(home, *verify).exit_code == 0
+
+
 def test_a_seal_that_came_after_the_signature_is_named_by_the_script(home: Path, keys: Path, tmp_path: Path):
     sign_ledger(home, keys / "ssh")
     sign_ledger(home, keys / "other")
@@ -216,8 +243,6 @@ def test_evidence_is_checked_without_provml(home: Path, keys: Path, tmp_path: Pa
 
 def rewrite(path: Path, change: Callable[[str, bytes], bytes | None], *, fix_manifest: bool) -> None:
     """Change files of an archive; with `fix_manifest`, as somebody who knows the format."""
-    import hashlib
-
     with zipfile.ZipFile(path) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
     manifest = json.loads(contents["manifest.json"])
