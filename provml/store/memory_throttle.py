@@ -18,8 +18,8 @@ import threading
 import time
 from pathlib import Path
 
-MAX_GROWTH_BYTES = 450 << 20
-"""Growth over the initial memory use, in bytes, from which the producer has to wait: about a million triples..."""
+MAX_GROWTH_BYTES = 300 << 20
+"""Growth over the initial memory use, in bytes, from which the producer has to wait..."""
 MIN_LIMIT_BYTES = 1000 << 20
 """...if the process uses more than this."""
 TIMEOUT_CPU_SECONDS = 30.0
