@@ -53,9 +53,9 @@ def parse_address(home: str, token: str | None = None) -> Address:
         parts = urlsplit(home.strip())
         port = parts.port
     except ValueError as error:
-        raise ServiceError(home, str(error).lower(), "Pass a URL such as http://host:8000.") from None
+        raise ServiceError(home, str(error).lower(), "Pass a URL such as http://host:8420.") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ServiceError(home, "this is not the URL of a service", "Pass a URL such as http://host:8000.")
+        raise ServiceError(home, "this is not the URL of a service", "Pass a URL such as http://host:8420.")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     url = f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
     secret = token or unquote(parts.password or parts.username or "") or os.environ.get(TOKEN_VARIABLE, "")
