@@ -55,6 +55,7 @@ def run(program: tuple[str, ...], home: Path | None, frameworks: tuple[str, ...]
         provml run -m torch.distributed.run --nproc-per-node 2 train.py
     """
     from provml.capture.autolog import check_frameworks, export_new_run, startup_folder
+    from provml.recording.inherit import is_launched
 
     if not program or (program[0] in ("-m", "-c") and len(program) < 2):
         raise click.UsageError("There is nothing to run. Use `provml run train.py` or `provml run -m package.module`.")

@@ -191,7 +191,7 @@ class Service:
         self.store.sync(self._check_running)
 
     def _check_running(self, events: int) -> None:
-        """End a sync when the service has stopped, so that the store can be closed; the next service goes on with it."""
+        """End a sync when the service has stopped, so that the store can be closed. The next service goes on."""
         if self._has_stopped:
             raise ServiceStoppedError
 
