@@ -64,6 +64,8 @@ def run(program: tuple[str, ...], home: Path | None, frameworks: tuple[str, ...]
     check_frameworks(list(frameworks) or None)
     chosen = {name: value for name, value in settings.items() if value}
     chosen |= {"frameworks": list(frameworks)} if frameworks else {}
+    if program[0] not in OWN_PROGRAM:  # processes that the script starts may record before it
+        chosen.setdefault("name", Path(program[0]).stem)
     environment = dict(os.environ)
     environment["PROVML_AUTOLOG"] = json.dumps(chosen)
     if home:

@@ -94,8 +94,8 @@ class Run(RunCore):
         run_name: str = "",
         shipping: ShippingSettings | None = None,
     ) -> None:
-        _check_settings(detail, every, run)
-        _check_switches(
+        check_settings(detail, every, run)
+        check_switches(
             strict=strict, capture_environment=capture_environment, capture_code=capture_code, validate=validate
         )
         rerun = inherit.RerunTarget.of_process()
@@ -520,7 +520,8 @@ class Run(RunCore):
         return Stage(self, "evaluation", name, using, values, by=by, of=of)
 
 
-def _check_settings(detail: str, every: Any, run: str | None) -> None:
+def check_settings(detail: str, every: Any, run: str | None) -> None:
+    """Reject values that settings of a run cannot have."""
     if detail not in ("epoch", "batch"):
         raise ValueError(f"detail must be 'epoch' or 'batch', not {detail!r}.")
     if not isinstance(every, Real) or every < 1 or every % 1 != 0:
@@ -529,7 +530,8 @@ def _check_settings(detail: str, every: Any, run: str | None) -> None:
         raise ValueError(f"A run id consists of letters, digits, '-', '_' and '.', unlike {run!r}.")
 
 
-def _check_switches(**switches: bool) -> None:
+def check_switches(**switches: bool) -> None:
+    """Reject switches that are neither on nor off."""
     for name, value in switches.items():
         if value not in (True, False):
             raise ValueError(f"{name} must be True or False, not {value!r}.")

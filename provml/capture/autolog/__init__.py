@@ -21,14 +21,14 @@ import sys
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple, Unpack
 
 from provml.capture.autolog._finder import PostImportFinder
 from provml.capture.autolog._patches import Patches
 from provml.capture.autolog._session import Session
 from provml.errors import WrongType, WrongValue
 from provml.recording.ids import new_run_id
-from provml.recording.run import Run
+from provml.recording.run import Run, check_settings, check_switches
 from provml.recording.settings import BaseSettings
 
 
@@ -58,6 +58,10 @@ FRAMEWORKS = {
     "argparse": Framework("argparse", (), ()),
 }
 """The frameworks and packages that autolog records, by the name of their module in this package."""
+SWITCHES: tuple[Literal["strict", "capture_environment", "capture_code"], ...] = (
+    "strict", "capture_environment", "capture_code",
+)  # fmt: skip
+"""Settings that are on or off."""
 MODULES = {"pytorch_lightning": "lightning"}
 """Modules of this package that have another name than the framework."""
 
@@ -151,6 +155,8 @@ def autolog(
         raise TypeError(f"autolog() got an unexpected argument {unexpected[0]!r}. {advice}")
     if not isinstance(enabled, bool):
         raise WrongType("autolog", "enabled", enabled, "True or False", "Pass the name of the experiment as name=….")
+    check_settings(settings.get("detail", "batch"), settings.get("every", 1), run if isinstance(run, str) else None)
+    check_switches(**{switch: settings[switch] for switch in SWITCHES if switch in settings})
     previous, _current, _is_called = _current, None, True
     if previous is not None:
         previous.stop()

@@ -111,8 +111,12 @@ def test_autolog_imports_nothing_that_it_waits_for():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"frameworks": "torch"}, {"frameworks": ["tensorflow"]}, {"run": 3}, {"learning_rate": 1}]
-)
+    "settings",
+    [
+        {"frameworks": "torch"}, {"frameworks": ["tensorflow"]}, {"run": 3}, {"run": "a b"}, {"learning_rate": 1},
+        {"detail": "step"}, {"every": 0}, {"strict": "yes"},
+    ],
+)  # fmt: skip
 def test_wrong_arguments_are_refused(settings: dict[str, Any]):
     with pytest.raises((TypeError, ValueError)):
         provml.autolog(**settings)
@@ -196,3 +200,21 @@ for _ in range(2):
     assert not (tmp_path / "other").exists()
     with provml.open(tmp_path / "own") as store:
         assert [recorded.name for recorded in store.runs()] == ["own"]
+
+
+def test_a_process_that_trains_before_the_script_does_not_name_the_run(tmp_path: Path):
+    (tmp_path / "child.py").write_text("""import torch
+parameter = torch.nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([parameter], lr=0.1)
+for _ in range(2):
+    parameter.sum().backward()
+    optimizer.step()
+""")
+    script = tmp_path / "sweep.py"
+    script.write_text("import subprocess, sys; subprocess.run([sys.executable, 'child.py'], check=True)")
+    done = run("run", str(script), folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    with provml.open(tmp_path / ".provml") as store:
+        (recorded,) = store.runs()
+        assert (recorded.name, recorded.status) == ("sweep", "FINISHED")
+        assert store.validate(recorded.id)

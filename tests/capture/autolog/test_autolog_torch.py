@@ -27,6 +27,7 @@ from capture.contract import (
     measures_by_epoch,
     used,
 )
+from provml.capture.autolog import current
 from provml.recording.run import Run
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
@@ -246,6 +247,26 @@ def test_each_of_several_networks_is_a_model(isolated_home: Path, tmp_path: Path
             ("Net", "first.pt"),
             ("Linear", "second.pt"),
         ]
+
+
+def test_an_optimizer_at_the_address_of_another_begins_a_training(isolated_home: Path):
+    def train(optimizer: Any, network: Any) -> None:
+        for x, y in torch.utils.data.DataLoader(loops.data(), batch_size=6):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(network(x), y).backward()
+            optimizer.step()
+
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False, frameworks=["torch"]):
+        observer = current().session.torch_observer
+        network = torch.nn.Linear(8, 3)
+        train(torch.optim.SGD(network.parameters(), lr=0.1), network)
+        optimizer, second = torch.optim.SGD.__new__(torch.optim.SGD), torch.nn.Linear(8, 3)
+        observer._numbers = {id(optimizer): 0}  # as if the first one had been there
+        optimizer.__init__(second.parameters(), lr=0.2)
+        train(optimizer, second)
+    with provml.open(isolated_home / "home") as store:
+        query = "SELECT ?t { ?t a provml:TrainingExecution }"
+        assert len(ask(store, query)) == 2
 
 
 def test_a_pass_that_is_left_before_a_step_is_over(isolated_home: Path):

@@ -193,6 +193,7 @@ class Observer:
         self.leave_steady()
         self._optimizer_count += 1
         self._serials[optimizer] = self._optimizer_count
+        self._numbers.pop(id(optimizer), None)  # of an optimizer that is gone
         self._add_mirror(optimizer)
 
     def _add_mirror(self, optimizer: Any) -> None:
