@@ -10,6 +10,7 @@ at its next sync. Until then the old index answers, without what was recorded si
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -18,13 +19,20 @@ from provml.store import lock
 from provml.store.index import COMPLETE, NEXT, Index, adopt_rebuilt
 from provml.store.sync import sync
 
-LOCK = "next.lock"
+LOCK, PID = "next.lock", "next.pid"
 
 
-def start(home: Path) -> int:
-    """Start the process that rebuilds the index of a home, and return its id. It ends at once if there is another."""
+def start(home: Path) -> int | None:
+    """Start the process that rebuilds the index of a home, unless one is at work; return its id, None if not known."""
     import subprocess  # not at the top: it is slow to load
 
+    folder = home / "index"
+    try:
+        lock.acquire(folder / LOCK)()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            return int((folder / PID).read_text())
+        return None
     command = [sys.executable, "-m", __name__, str(home.resolve())]
     null = subprocess.DEVNULL
     process = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)
@@ -40,6 +48,7 @@ def rebuild(home: Path) -> None:
     except OSError:  # another process builds it
         return
     try:
+        (folder / PID).write_text(str(os.getpid()))
         if not (folder / NEXT / COMPLETE).exists():
             shutil.rmtree(folder / NEXT, ignore_errors=True)
             (folder / NEXT).mkdir()
@@ -55,6 +64,7 @@ def rebuild(home: Path) -> None:
             finally:
                 release_index()
     finally:
+        (folder / PID).unlink(missing_ok=True)
         release()
 
 

@@ -21,7 +21,7 @@ from provml.errors import FileFormatError
 from provml.journal import segments
 from provml.recording.run import Run
 from provml.remote.shipment import RunShipment
-from provml.store import Store
+from provml.store import Store, background_rebuild, lock
 from provml.store.index import IndexLimits
 
 RUNS = [f"r{number}" for number in range(6)]
@@ -337,3 +337,25 @@ def test_a_large_index_of_another_version_answers_until_a_new_one_is_built(
         graph = triples(store)
         store.rebuild()
         assert triples(store) == graph
+
+
+def test_one_process_builds_the_new_index(home: Path, monkeypatch: pytest.MonkeyPatch):
+    started: list[list[str]] = []
+
+    class Started:
+        pid = 4711
+
+        def __init__(self, command: list[str], **_: object) -> None:
+            started.append(command)
+
+    monkeypatch.setattr(subprocess, "Popen", Started)
+    assert background_rebuild.start(home) == 4711
+    release = lock.acquire(home / "index" / background_rebuild.LOCK)
+    assert background_rebuild.start(home) is None
+    (home / "index" / background_rebuild.PID).write_text("815")
+    assert background_rebuild.start(home) == 815
+    assert len(started) == 1
+    release()
+    background_rebuild.rebuild(home)
+    assert not (home / "index" / background_rebuild.PID).exists()
+    assert background_rebuild.start(home) == 4711
