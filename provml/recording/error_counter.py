@@ -93,13 +93,12 @@ class ErrorCounter:
     @property
     def is_written(self) -> bool:
         """True if the journal has the current counts."""
-        counts = self.count, self.lost_batches
-        return counts == (self._written.count, self._written.lost_batches) and self.messages == self._written_messages
+        return self.has_counts and self.messages == self._written_messages
 
     @property
-    def is_announced(self) -> bool:
-        """True if the journal says that there are errors."""
-        return self._written.count > 0
+    def has_counts(self) -> bool:
+        """True if the journal has the current counts; messages may be missing."""
+        return (self.count, self.lost_batches) == (self._written.count, self._written.lost_batches)
 
     def event(self, *, is_short: bool = False) -> events.CaptureErrors:
         """Return the event with the current counts, and the messages whose count is not in the journal yet.

@@ -371,8 +371,8 @@ class JournalWriter:
             with self.lock:
                 if self._errors.count:
                     self._write_error_count(last=True)
-                    if not self._errors.is_announced:
-                        return  # a short end may still fit the disk, but would say that the run has no errors
+                    if not self._errors.has_counts:
+                        return  # a short end may still fit the disk, but would say that the run has fewer errors
             self.emit(end, last=True)
 
 

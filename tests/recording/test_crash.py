@@ -596,27 +596,32 @@ def test_a_full_disk_does_not_change_the_training(mode: str, how: str):
 
 ENDS = """
     import resource, sys
+    sys.dont_write_bytecode = True  # the limit would cut it
     import provml
     for size in range(3_000, 3_300, 20):
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
         with provml.record("x", home=sys.argv[1], run=f"r{size}", capture_environment=False) as run:
+            if sys.argv[2]:
+                run.tag(sys.argv[2])  # an error that the journal has from the beginning
             with run.training() as training:
                 for epoch in training.epochs(50):
                     epoch.measured(loss=1.0)
-        assert run.capture_errors
+        print(run.id, run.capture_errors)
 """
 
 
-def test_a_journal_that_cannot_say_that_events_were_lost_has_no_end(isolated_home: Path):
+@pytest.mark.parametrize("tag", ["", "x" * 101], ids=["late", "early"])
+def test_a_journal_that_cannot_say_that_events_were_lost_has_no_end(isolated_home: Path, tag: str):
     """Lines that are appended have no reserve: a short end may fit where the longer line about the errors did not."""
-    finish(ENDS, str(isolated_home), PROVML_JOURNAL="append")
-    kinds = []
-    for path in sorted((isolated_home / "runs").glob("*/main.jsonl")):
-        events = read_events(path)
-        has_end = isinstance(events[-1], End)
-        assert has_end <= any(isinstance(event, CaptureErrors) for event in events), path
-        kinds.append(has_end)
-    assert len(kinds) == 15
+    output, _ = finish(ENDS, str(isolated_home), tag, PROVML_JOURNAL="append")
+    counts = dict(line.split() for line in output.splitlines())
+    assert len(counts) == 15
+    for run, count in counts.items():
+        events = read_events(isolated_home / "runs" / run / "main.jsonl")
+        written = [event.count for event in events if isinstance(event, CaptureErrors)]
+        assert int(count) > bool(tag)
+        if isinstance(events[-1], End):
+            assert written[-1] == int(count), run
 
 
 @pytest.mark.parametrize("mode", MODES)
