@@ -7,7 +7,7 @@ recorded by the classes that also record the calls of this package, so that both
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, TypeVar
@@ -120,10 +120,24 @@ def dependencies_of(message: Message) -> list[Key]:
     return keys
 
 
+class SentRows:
+    """The rows that tasks have sent: some clients send all of them again with each message, others only new ones."""
+
+    def __init__(self) -> None:
+        self._digests: set[tuple[Hashable, int, int]] = set()
+
+    def new(self, source: Hashable, rows: list[list[Any]]) -> list[list[Any]]:
+        """Return the rows of a message that its source has not sent before at the same place."""
+        digests = [(source, place, hash(str(row))) for place, row in enumerate(rows)]
+        new = [row for row, digest in zip(rows, digests, strict=True) if digest not in self._digests]
+        self._digests.update(digests)
+        return new
+
+
 class ReceivedExecution(Execution):
     """An execution of a dataflow by its messages. `has_failed` says whether a task reported an error.
 
-    Some clients send all rows of a task again with each message; `repeats_rows` leaves out those that came before.
+    `repeats_rows` leaves out rows that came before, at the same place of a message.
     """
 
     run: EventListRun
@@ -133,7 +147,7 @@ class ReceivedExecution(Execution):
         self.has_failed = False
         self.error = ""
         self._repeats_rows = repeats_rows
-        self._row_counts: dict[tuple[Key, str, str], int] = {}
+        self._sent_rows = SentRows()
 
     def feed(self, message: Message, time: float) -> None:
         """Record a message that was received at a time."""
@@ -181,9 +195,7 @@ class ReceivedExecution(Execution):
             tags = tuple(item.tag for item in recorder.transformation.set_objects)
             raise TagNotFound("set", tag, f"The transformation {recorder.transformation.tag!r}", tags, "Declare it.")
         rows = rows_of(fields)
-        recorded = self._row_counts.get((key, sub_id, tag), 0) if self._repeats_rows else 0
-        self._row_counts[key, sub_id, tag] = max(recorded, len(rows))
-        for row in rows[recorded:]:
+        for row in self._sent_rows.new((key, sub_id, tag), rows) if self._repeats_rows else rows:
             recorder.record_row(DataSet(tag, []), Element(row))
 
     @property

@@ -25,6 +25,7 @@ from provml.answers import Answer
 from provml.compat.dfa_lib_python.dataflow import Dataflow
 from provml.compat.dfa_lib_python.messages import (
     Message,
+    SentRows,
     dependencies_of,
     objects_in,
     rows_of,
@@ -188,7 +189,7 @@ class DataSets:
     def add_execution(self, name: str, dataflow: Dataflow, messages: Iterable[Message], *, repeats_rows: bool) -> None:
         """Add the rows of an execution, and what its dataflow declares.
 
-        Some clients send all rows of a task again with each message: `repeats_rows`.
+        With `repeats_rows`, rows that a task has sent before, at the same place of a message, are left out.
         """
         self._declare(dataflow)
         columns = {
@@ -196,7 +197,7 @@ class DataSets:
             for transformation in dataflow.merged()
             for item in transformation.set_objects
         }
-        counts: dict[tuple[Task, str], int] = {}
+        sent_rows = SentRows()
         for message in messages:
             transformation, task_id = task_key(message)
             task = Task(name, transformation, task_id, sub_id_of(message))
@@ -204,9 +205,7 @@ class DataSets:
                 self._readers[name, tag, other_id][task] = None
             for item in objects_in(message.get("sets")):
                 tag, rows = str(item.get("tag", "")).lower(), rows_of(item)
-                recorded = counts.get((task, tag), 0) if repeats_rows else 0
-                counts[task, tag] = max(recorded, len(rows))
-                for row in rows[recorded:]:
+                for row in sent_rows.new((task, tag), rows) if repeats_rows else rows:
                     self.rows[tag].append(Row(task, dict(zip(columns.get(tag, ()), map(str, row), strict=False))))
 
     def _declare(self, dataflow: Dataflow) -> None:

@@ -240,6 +240,24 @@ def test_10_rows_that_come_again_are_the_same_rows(tmp_path: Path) -> None:
     assert len(used) == 1
 
 
+def test_10_rows_that_come_one_by_one_are_several_rows(client: TestClient, service: Service) -> None:
+    """A client without a tag may also send only what is new."""
+    attributes = [{"name": "EPOCH", "type": "NUMERIC"}, {"name": "loss", "type": "NUMERIC"}]
+    sets = [{"tag": "otrainingmodel", "type": "OUTPUT", "attributes": attributes}]
+    dataflow = {"tag": "net", "transformations": [{"tag": "trainingmodel", "sets": sets}]}
+    assert client.post("/pde/dataflow/json", json=dataflow).status_code == 200
+    task = {"tag": "t", "transformation": "trainingmodel", "dataflow": "net", "id": "1", "status": "RUNNING"}
+    losses = ["0.5", "0.25", "0.125"]
+    for epoch, loss in enumerate([*losses, losses[-1]]):  # the last one is sent twice
+        elements = [[str(min(epoch, 2)), loss]]
+        message = {**task, "sets": [{"tag": "otrainingmodel", "elements": elements}]}
+        assert client.post("/pde/task/json", json=message).status_code == 200
+    assert measures(service, "loss") == [float(loss) for loss in losses]
+    query = "mapping(physical) source(otrainingmodel) target(otrainingmodel) projection(otrainingmodel.loss)"
+    answer = client.post("/query_interface/net/1", content=query, headers={"Content-Type": "text/plain"})
+    assert answer.text.split() == ["otrainingmodel.loss", *losses]
+
+
 def test_10_the_number_for_nan_is_nan(tmp_path: Path) -> None:
     exchanges = recorded("dfanalyzer/dnnprov-training")
     row: list[Any] = exchanges[3]["body"]["json"]["sets"][0]["elements"][0]
