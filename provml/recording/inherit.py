@@ -296,8 +296,8 @@ def inherited_run(home: str | os.PathLike[str] | None = None) -> tuple[str, str,
 
     A bare id comes from a launcher of several ranks: rank 0 begins the run. `id@process@home` comes from a parent
     process that records the run: its child processes join it. A child that asks for another home gets a run of its own.
-    Without a home, the process has recorded nothing so far, as a launcher that `provml run` started: the child begins
-    the run.
+    Without a home, the process has recorded nothing so far, as a launcher that `provml run` started: the first child
+    begins the run.
     """
     run_id, _, rest = os.environ.get("PROVML_RUN", "").partition("@")
     pid, _, run_home = rest.partition("@")
@@ -305,7 +305,7 @@ def inherited_run(home: str | os.PathLike[str] | None = None) -> tuple[str, str,
         return "", "", False
     if home and run_home and os.path.realpath(home) != os.path.realpath(run_home):
         return "", "", False
-    return run_id, run_home, bool(pid and run_home)
+    return run_id, run_home, bool(pid)
 
 
 class ExportedRun:

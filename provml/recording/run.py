@@ -129,7 +129,8 @@ class Run(RunCore):
             inherit.log_shared_run(launched_id)
         elif not shared_id and not self.disabled:
             inherit.log_separate_runs()
-        is_joined = (is_exported and self.id == inherited_id) or bool(self.rank and shared_id)
+        is_begun = bool(inherited_home) or (home / "runs" / self.id / f"{MAIN_WRITER}.jsonl").exists()
+        is_joined = (is_exported and self.id == inherited_id and is_begun) or bool(self.rank and shared_id)
         header = events.Header(
             events.VERSION, self.id, MAIN_WRITER, self.name, time.time(), self.model, main=not is_joined
         )

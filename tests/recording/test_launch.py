@@ -109,6 +109,19 @@ def test_an_explicit_id_comes_before_that_of_the_launch(tmp_path: Path, monkeypa
     assert record_as_rank(tmp_path, 0, ["fit"], monkeypatch, PROVML_RUN="mine") == ["mine"]
 
 
+def test_the_first_rank_begins_a_run_that_the_process_before_it_did_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """`provml run` chose the id for a launcher, which records nothing and starts the ranks twice."""
+    for rank in (1, 0, 0, 1):
+        assert record_as_rank(tmp_path, rank, ["fit"], monkeypatch, PROVML_RUN="chosen@1@") == ["chosen"]
+    journals = {path.stem: path.read_text() for path in (tmp_path / "runs" / "chosen").glob("*.jsonl")}
+    begun = {name for name, text in journals.items() if '"main":false' not in text.partition("\n")[0]}
+    assert len(journals) == 4
+    assert begun == {"main"}
+    assert {"rank-0", "rank-1"} < journals.keys()
+
+
 SLURM = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}
 OPEN_MPI = {"PMIX_NAMESPACE": "prterun-node-1@1", "OMPI_COMM_WORLD_SIZE": "2"}
 

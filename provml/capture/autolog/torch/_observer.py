@@ -21,6 +21,7 @@ from provml.capture.autolog.torch._capture import Capture, Setup
 from provml.capture.autolog.torch._losses import Mirror
 from provml.capture.autolog.torch._networks import find_network
 from provml.capture.autolog.torch._steady import MAX_MISSES, SteadyLoop
+from provml.recording.context import CONTEXT
 from provml.recording.frames import CallTracker, ForeignLoop, LoopPosition, is_called_from
 
 LIBRARIES = ("torch", "provml", "accelerate", "apex", "deepspeed", "lightning", "lightning_fabric")
@@ -70,6 +71,9 @@ class Observer:
         self._numbers: dict[int, int] = {}
         """The number of each optimizer in the training, by its identity."""
         self._ignored: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Optimizers that something else records."""
+        self._captured: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Those of them that a capture of the user records."""
         self._unassigned: list[Any] = []
         self._passes: weakref.WeakKeyDictionary[Any, Pass] = weakref.WeakKeyDictionary()
         self._latest: tuple[Callable[[], Any], Pass] | None = None
@@ -227,10 +231,9 @@ class Observer:
         """Note that a loop over a loader begins, unless a framework loops."""
         self.leave_steady()
         self.steady.misses = 0
-        self._leave_to_capture()
+        self._check_captures()
         if is_called_from(*FRAMEWORKS):
             return
-        self._ignored.clear()  # a capture of the user may have ended
         began = now()
         if self._phase is not None and (self._phase.losses or self._phase.batches):
             self._end_phase(began)
@@ -515,8 +518,11 @@ class Observer:
 
     def _adopt(self, optimizer: Any) -> bool:
         """Make an optimizer that makes its first step part of the training, or begin a training with it."""
-        if is_called_from(*FRAMEWORKS) or self._is_captured(optimizer):
+        is_of_framework = is_called_from(*FRAMEWORKS)
+        if is_of_framework or self._is_captured(optimizer):
             self._ignored.add(optimizer)
+            if not is_of_framework:
+                self._captured.add(optimizer)
             self.mirrors.pop(id(optimizer), None)
             return False
         run = self.session.run()
@@ -582,13 +588,15 @@ class Observer:
         is_same_pass = source is not None and source.batches > 1 and row.source is source
         return is_same_pass or capture.row_total + len(capture.timeline.waiting) < MAX_FIRST_ROWS
 
-    def _leave_to_capture(self) -> None:
-        """End the training if a capture of the user goes on with one of its optimizers."""
+    def _check_captures(self) -> None:
+        """End the training if a capture of the user goes on with one of its optimizers; observe those of ended ones."""
         capture = self._capture
-        if capture is None or capture.stage is None:
-            return
-        if any(self._is_captured(optimizer) for optimizer in capture.setup.optimizers):
+        if capture is not None and capture.stage is not None and any(map(self._is_captured, capture.setup.optimizers)):
             capture.conclude()
+        for optimizer in list(self._captured):
+            if not CONTEXT.active_runs or not self._is_captured(optimizer):
+                self._captured.discard(optimizer)
+                self._ignored.discard(optimizer)
 
     def _is_captured(self, optimizer: Any) -> bool:
         """Return whether a capture of the user records an optimizer."""
