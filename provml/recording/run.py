@@ -25,7 +25,7 @@ from provml.journal.annotations import AnnotationFile, Kind, annotate
 from provml.journal.events import MAIN_WRITER, RANK_PREFIX
 from provml.journal.redaction import redact_event, redact_urls
 from provml.journal.run_files import RUN_ID, HasId
-from provml.paths import absolute, default_home, path_mode
+from provml.paths import absolute, default_home
 from provml.recording import environment, ids, inherit
 from provml.recording.child_runs import find_parent, shorten_name, slugify
 from provml.recording.context import CONTEXT
@@ -129,10 +129,9 @@ class Run(RunCore):
             inherit.log_shared_run(launched_id)
         elif not shared_id and not self.disabled:
             inherit.log_separate_runs()
-        is_joined = is_exported and self.id == inherited_id
-        if is_joined and not inherited_home:  # the process that chose the id may have recorded nothing
-            is_joined = path_mode(home / "runs" / self.id / f"{MAIN_WRITER}.jsonl") != 0
-        is_joined = is_joined or bool(self.rank and shared_id)
+        is_inherited = is_exported and self.id == inherited_id
+        is_begun = is_inherited and (bool(inherited_home) or _has_begun(home / "runs" / self.id))
+        is_joined = is_begun or bool(self.rank and shared_id)
         header = events.Header(
             events.VERSION, self.id, MAIN_WRITER, self.name, time.time(), self.model, main=not is_joined
         )
@@ -521,6 +520,14 @@ class Run(RunCore):
     ) -> Stage:
         """Begin an evaluation (a test) of a model."""
         return Stage(self, "evaluation", name, using, values, by=by, of=of)
+
+
+def _has_begun(folder: Path) -> bool:
+    """Return whether a process has begun the run of a folder; one that chose its id may have recorded nothing."""
+    try:
+        return (folder / f"{MAIN_WRITER}.jsonl").exists()
+    except OSError:  # the writer reports what is wrong with the folder
+        return False
 
 
 def check_settings(detail: str, every: Any, run: str | None) -> None:
