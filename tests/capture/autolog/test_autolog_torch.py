@@ -203,6 +203,22 @@ def test_a_rate_is_changed_at_the_step_of_its_own_optimizer(isolated_home: Path)
         assert [row[:4] for row in adaptations(store)] == [(3, "optimizer_2.learning_rate", 0.1, 0.02)]
 
 
+def test_a_loader_that_comes_after_the_first_step_is_recorded(isolated_home: Path):
+    """Scripts with a warm-up call `step` once, so that the scheduler does not warn."""
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False, frameworks=["torch"]):
+        network = torch.nn.Linear(8, 3)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+        optimizer.step()
+        for _ in range(2):
+            for x, y in torch.utils.data.DataLoader(loops.data(), batch_size=6):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(network(x), y).backward()
+                optimizer.step()
+    with provml.open(isolated_home / "home") as store:
+        assert used(store)["batch_size"] == 6
+        assert ask(store, "SELECT ?d { ?t a provml:TrainingExecution ; prov:used/provlake:sha256 ?d }")
+
+
 def test_a_loop_with_fabric_is_recorded(isolated_home: Path):
     fabric_module = pytest.importorskip("lightning.fabric", reason="Lightning is not installed")
     with autologging(home=isolated_home / "home", strict=True, capture_environment=False):

@@ -454,9 +454,11 @@ class Observer:
 
     def _note_call(self) -> None:
         """Note which call of the user's function makes the step, as long as that may matter."""
-        source = self._training_pass
+        source, capture = self._training_pass, self._capture
         if source is None or source is not self._noted_pass:
             self._noted_pass = source
+            if source is not None and capture is not None and not capture.setup.loaders:
+                capture.use_loader(source.loader)  # the first step had no batch of a loader
             self._position.note(loops=2 if source is not None else 1)  # over the epochs and batches, or over the steps
         if self._capture is None or self._capture.timeline.rule != LOADER:
             self._calls.on_action()
