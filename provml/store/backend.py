@@ -211,15 +211,16 @@ def is_corrupt(error: BaseException) -> bool:
 
 
 def is_damaged(error: BaseException) -> bool:
-    """True if an error of an open store means that its files are damaged: a checksum does not match."""
-    return isinstance(error, IndexDamaged) or (isinstance(error, RuntimeError) and str(error).startswith("Corruption"))
+    """True if an error of an open store means that its files are damaged: a checksum does not match, one is missing."""
+    is_of_engine = isinstance(error, (RuntimeError, OSError)) and str(error).startswith(query_process.DAMAGE)
+    return isinstance(error, IndexDamaged) or is_of_engine
 
 
 def damage_reason(error: BaseException) -> str:
     """Return the engine's words for the damage, without the paths and numbers that follow them."""
     if isinstance(error, IndexDamaged):
         return error.reason
-    message = " ".join(str(error).split()).removeprefix("Corruption: ")
+    message = " ".join(str(error).split()).removeprefix("Corruption: ").removeprefix("IO error: ")
     return re.split(r": |:$| in /|  ?The file", message)[0][:100] or "unreadable"
 
 

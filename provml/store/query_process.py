@@ -25,6 +25,8 @@ ENGINE_ERROR = 3
 """Exit code of the child if the engine refused the query; the reason is on its error stream."""
 DAMAGED = 4
 """Exit code of the child if the files of the index are damaged."""
+DAMAGE = ("Corruption", "IO error: No such file")
+"""How messages of the engine about damaged files begin. Files that are missing it may notice when it reads them."""
 FAILED = 1
 """Exit code of the child after any other error; its traceback is on its error stream."""
 TRIPLES_SUFFIX = ".nt"
@@ -176,7 +178,7 @@ def _execute(folder: str) -> None:
     except (SyntaxError, RuntimeError, OSError, ValueError) as error:
         sys.stderr.write(str(error))
         sys.stderr.flush()
-        is_damaged = isinstance(error, RuntimeError) and str(error).startswith("Corruption")
+        is_damaged = isinstance(error, (RuntimeError, OSError)) and str(error).startswith(DAMAGE)
         os._exit(DAMAGED if is_damaged else ENGINE_ERROR)
 
 

@@ -940,7 +940,7 @@ class Store:
         written = {} if run_id is not None else written_quads(self.home)
         try:
             return export.write(self.graph(run_id), output, fmt, chosen, written=written)
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:
             if not is_damaged(error):
                 raise
             damage = error.with_traceback(None)

@@ -128,6 +128,35 @@ def test_damage_that_only_the_engine_notices_is_healed_while_the_store_is_open(
     assert "it is rebuilt from the journals" in message
 
 
+@pytest.mark.parametrize("read", ["graphs", "graphs-in-process", "export"])
+def test_a_missing_file_that_the_engine_notices_when_it_reads_is_healed(
+    intact: Path, tmp_path: Path, read: str, caplog: pytest.LogCaptureFixture
+):
+    names = "SELECT ?g { GRAPH ?g {} }"
+    reads: dict[str, Callable[[Store], Any]] = {
+        "graphs": lambda store: sorted(map(str, store.query(names).rows)),
+        "graphs-in-process": lambda store: sorted(map(str, store.query(names, timeout=60).rows)),
+        "export": export,
+    }
+    original = Path(shutil.copytree(intact, tmp_path / "original"))
+    (tmp_path / "graph.ttl").write_text("<urn:s> <urn:p> 'o' .")
+    for number in range(2):
+        with Store(original) as store:
+            store.load(tmp_path / "graph.ttl", graph=f"urn:example:{number}")
+            expected = reads[read](store)
+    late = 0
+    for path in sorted((original / "index" / "store").glob("*.sst")):
+        home = Path(shutil.copytree(original, tmp_path / path.stem))
+        (home / "index" / "store" / path.name).unlink()
+        caplog.clear()
+        with Store(home) as store:
+            was_noticed = bool(caplog.messages)
+            assert reads[read](store) == expected
+        late += bool(caplog.messages) and not was_noticed
+        assert all("Nothing is lost: it is rebuilt from the journals" in text for text in caplog.messages)
+    assert late
+
+
 UNREADABLE = [
     ("../checksums", 200),
     ("../progress", 200),
