@@ -142,7 +142,9 @@ class ParsedFile:
         if error.exists():
             message, line = pickle.loads(error.read_bytes())
             raise self._error(message, f"Correct the {self.rdf_format.name}.", line)
-        raise self._error(_reason(process.returncode, limits), "Split or simplify it, or convert it to N-Triples.")
+        is_simplest = self.rdf_format.name in ("N-Triples", "N-Quads")
+        advice = "Split or simplify it" + ("." if is_simplest else ", or convert it to N-Triples.")
+        raise self._error(_reason(process.returncode, limits), advice)
 
     def _error(self, reason: str, advice: str, line: int | None = None) -> FileFormatError:
         from provml.errors import FileFormatError
