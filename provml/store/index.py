@@ -70,11 +70,14 @@ class IndexLimits:
     pack_age_seconds: float = 3600.0
     """Time since the last change of a run after which its journals are moved into segments."""
     sealed_check_seconds: float = 1.0
-    """Time between two looks at the folders of sealed runs."""
+    """Time between two looks at the folders of sealed runs; ten times that of a look, where that is longer.
+    0: look at each sync."""
     background_runs: int = 1000
     """Runs from which an index of another version of provml is rebuilt in the background, and answers until then."""
 
 
+LOOK_SHARE = 10
+"""Looks at the folders of sealed runs take at most about a tenth of the time."""
 NEXT, COMPLETE = "next", "complete"
 """The folder of an index that is being rebuilt in the background, and the file in it that says that it is complete."""
 REBUILDING = "it is rebuilt from the journals"
@@ -99,7 +102,7 @@ class Index:
         self.imported = ImportedFiles(home)
         self.checkpoint = IndexCheckpoint() if folder is None else checkpoints.read(folder / "progress")
         self.sealed = SealedRuns() if folder is None else sealed_runs.read(folder, self.checkpoint.sealed)
-        self._sealed_checked = -math.inf
+        self._next_look = -math.inf
         self._unsealable = 0
         self._checksums = {} if folder is None else file_checksums.check(folder)
         self.backend = OxigraphBackend(folder)
@@ -393,16 +396,18 @@ class Index:
 
     def expect_changes(self) -> None:
         """Look at the folders of sealed runs at the next sync: this process has changed one."""
-        self._sealed_checked = -math.inf
+        self._next_look = -math.inf
 
     def _reopen_changed(self) -> None:
         """Take runs out of the table of sealed runs whose folders somebody changed, so that they are read again."""
-        now = time.monotonic()
-        if not self.sealed or now - self._sealed_checked < self.limits.sealed_check_seconds:
+        began = time.monotonic()
+        if not self.sealed or began < self._next_look:
             return
-        self._sealed_checked = now
         names = run_files.run_folders(self.home)
-        for run in self.sealed.changed(self.home, names, self.checkpoint.unsealed):
+        changed = self.sealed.changed(self.home, names, self.checkpoint.unsealed)
+        now, pause = time.monotonic(), self.limits.sealed_check_seconds
+        self._next_look = max(began + pause, now + LOOK_SHARE * (now - began) if pause else 0.0)
+        for run in changed:
             self.reopen(run)
 
     def _look_at_segments(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +250,22 @@ def test_an_interrupted_part_leaves_the_parts_before_it(tmp_path: Path):
 
 def read_journals(home: Path) -> list[bytes]:
     return [path.read_bytes() for path in home.glob("runs/*/*.jsonl")]
+
+
+def test_a_look_at_many_folders_is_not_repeated_by_each_sync(home: Path, monkeypatch: pytest.MonkeyPatch):
+    looks, look = [], SealedRuns.changed
+
+    def slow(*arguments: Any) -> list[str]:
+        looks.append(time.sleep(0.2))
+        return look(*arguments)
+
+    with Store(home, limits=replace(SEALING, sealed_check_seconds=0.01)) as store:
+        store.sync()
+        monkeypatch.setattr(SealedRuns, "changed", slow)
+        for _ in range(2):
+            time.sleep(0.05)
+            store.runs()
+        assert len(looks) == 1
+        store.tag("r1", "good")
+        assert len(looks) == 2, "what this process has changed is seen at once"
+        assert store.run("r1").tags == ("good",)
