@@ -19,7 +19,9 @@ import os
 import time
 import uuid
 import zlib
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -117,7 +119,7 @@ class Manifest:
             raise OSError(0, f"the journal is damaged in segments/{packed.segment} (digest mismatch)")
         return content
 
-    def replaced(self, removed: Collection[str], added: dict[str, PackedRun]) -> Manifest:
+    def replaced(self, removed: AbstractSet[str], added: dict[str, PackedRun]) -> Manifest:
         """Return a manifest without some runs and with others."""
         runs = {run: raw for run, raw in self._runs.items() if run not in removed}
         return Manifest(self.home, runs | {run: _raw(packed) for run, packed in added.items()})
@@ -214,7 +216,7 @@ def _rebuild(home: Path, reason: str) -> Manifest:
     runs: dict[str, PackedRun] = {}
     for listed in sorted(lists, key=lambda item: item.time):
         runs |= listed.runs
-    rebuilt = Manifest(home).replaced((), runs)
+    rebuilt = Manifest(home).replaced(frozenset(), runs)
     if _DAMAGE.get(str(home)) != reason:
         message = "provml: %s of %s is damaged (%s). Nothing is lost: it is rebuilt from the segments."
         import logging  # not at the top: recording does not need it
@@ -383,7 +385,7 @@ def pack(home: Path, runs: Iterable[str]) -> list[str]:
             _remove_loose(home, contents)
         former = {packed.segment for run in added if (packed := present.run(run)) is not None}
         if former:  # runs that were resumed: their earlier journals are still in those segments
-            _rewrite(manifest(home), former, ())
+            _rewrite(manifest(home), former, frozenset())
     return list(added)
 
 
@@ -393,7 +395,7 @@ def _commit(home: Path, segment: str, blocks: list[bytes], added: dict[str, Pack
     _write(part, [*blocks, _segment_list(segment, added)])
     part.replace(home / FOLDER / segment)
     _sync_folder(home / FOLDER)
-    manifest(home).replaced((), added).write()
+    manifest(home).replaced(frozenset(), added).write()
 
 
 def _remove_loose(home: Path, contents: dict[str, dict[str, bytes]]) -> None:
@@ -410,7 +412,8 @@ def _remove_loose(home: Path, contents: dict[str, dict[str, bytes]]) -> None:
 
 def restore(home: Path, runs: Iterable[str]) -> list[str]:
     """Write the journals of packed runs back to their folders, byte for byte; return the runs that were packed."""
-    runs = [run for run in runs if run in manifest(home)]
+    present = manifest(home)
+    runs = [run for run in runs if run in present]
     if not runs:
         return []
     with _locked(home):
@@ -432,7 +435,8 @@ def restore(home: Path, runs: Iterable[str]) -> list[str]:
 
 def remove(home: Path, runs: Iterable[str]) -> None:
     """Remove runs from the segments: afterwards no byte of them is left."""
-    runs = [run for run in runs if run in manifest(home)]
+    present = manifest(home)
+    runs = [run for run in runs if run in present]
     if runs:
         with _locked(home):
             _drop(manifest(home), runs)
@@ -441,18 +445,19 @@ def remove(home: Path, runs: Iterable[str]) -> None:
 def _drop(packed_runs: Manifest, runs: Collection[str]) -> None:
     """Write the segments of some runs again without these runs, then the manifest."""
     entries = (packed_runs.run(run) for run in runs)
-    _rewrite(packed_runs, {packed.segment for packed in entries if packed is not None}, runs)
+    _rewrite(packed_runs, {packed.segment for packed in entries if packed is not None}, set(runs))
 
 
-def _rewrite(packed_runs: Manifest, affected: Collection[str], removed: Collection[str]) -> None:
+def _rewrite(packed_runs: Manifest, affected: Collection[str], removed: AbstractSet[str]) -> None:
     """Write segments again with what the manifest has there, but for some runs; then the manifest."""
     home = packed_runs.home
-    entries = {run: packed for run in packed_runs if (packed := packed_runs.run(run)) is not None}
+    by_segment: dict[str, dict[str, PackedRun]] = defaultdict(dict)
+    for run in packed_runs:
+        packed = packed_runs.run(run)
+        if packed is not None and packed.segment in affected and run not in removed:
+            by_segment[packed.segment][run] = packed
     moved: dict[str, PackedRun] = {}
-    for segment in affected:
-        remaining = {run: packed for run, packed in entries.items() if packed.segment == segment and run not in removed}
-        if not remaining:
-            continue
+    for segment, remaining in by_segment.items():
         name, size, blocks = _new_name(), 0, []
         with (home / FOLDER / segment).open("rb") as file:
             for run, packed in remaining.items():
