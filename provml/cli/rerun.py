@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,24 +28,16 @@ def _check_tolerance(context: click.Context, param: click.Parameter, value: floa
     return value
 
 
+def _tolerance_option(name: str, default: float, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the decorator of an option that takes a tolerance."""
+    kind = click.FloatRange(min=0)
+    return click.option(name, type=kind, callback=_check_tolerance, default=default, show_default=True, help=text)
+
+
 @click.command(short_help="Execute a run again and compare the results.")
 @run_argument(default="latest")
-@click.option(
-    "--rtol",
-    type=click.FloatRange(min=0),
-    callback=_check_tolerance,
-    default=1e-3,
-    show_default=True,
-    help="Relative tolerance.",
-)
-@click.option(
-    "--atol",
-    type=click.FloatRange(min=0),
-    callback=_check_tolerance,
-    default=1e-8,
-    show_default=True,
-    help="Absolute tolerance.",
-)
+@_tolerance_option("--rtol", 1e-3, "Relative tolerance.")
+@_tolerance_option("--atol", 1e-8, "Absolute tolerance.")
 @click.option("--ignore", multiple=True, metavar="PATTERN", help="Do not compare these measures; may be repeated.")
 @click.option("--exact", is_flag=True, help="Exit with 1 also if the results are only close.")
 @click.option("--venv", is_flag=True, help="Install the packages of the run in a new virtual environment first.")

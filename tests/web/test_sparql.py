@@ -206,18 +206,20 @@ def test_too_many_queries_are_refused_and_told_when_to_come_back(home: Path):
             thread.join()
 
 
+async def ask_pool(service: Service, text: str) -> bytes:
+    """Execute a query in a worker of the service, and return the answer as CSV."""
+    request = {"kind": "query", "text": text, "prefixes": {}, "media_types": {"solutions": "text/csv"}}
+    async with service.pool.execute(request) as answer:
+        return await answer.read()
+
+
 def test_equal_queries_that_wait_for_a_worker_take_one_place_and_are_executed_once(home: Path):
     settings = ServiceSettings(home, tokens=Tokens(READ, WRITE), limits=ServiceLimits(workers=1, queue=1))
-    request = {"kind": "query", "text": SLOW, "prefixes": {}, "media_types": {"solutions": "text/csv"}}
-
-    async def ask(service: Service) -> bytes:
-        async with service.pool.execute(request) as answer:
-            return await answer.read()
 
     async def ask_five_times(service: Service) -> list[bytes]:
         async with service.running():
             await service.fresh()
-            return await asyncio.gather(*(ask(service) for _ in range(5)))
+            return await asyncio.gather(*(ask_pool(service, SLOW) for _ in range(5)))
 
     with Service(settings) as service:
         answers = asyncio.run(ask_five_times(service))
@@ -242,18 +244,13 @@ def test_equal_queries_that_wait_share_an_answer_while_the_index_changes(
     settings = ServiceSettings(
         home, tokens=Tokens(READ, WRITE), limits=ServiceLimits(workers=1, queue=1, query_seconds=seconds)
     )
-    request = {"kind": "query", "text": text, "prefixes": {}, "media_types": {"solutions": "text/csv"}}
-
-    async def ask(service: Service) -> bytes:
-        async with service.pool.execute(request) as answer:
-            return await answer.read()
 
     async def ask_six_times(service: Service) -> list[object]:
         async with service.running():
-            first = asyncio.create_task(ask(service))
+            first = asyncio.create_task(ask_pool(service, text))
             while not service.pool.running:
                 await asyncio.sleep(0.01)
-            others = [asyncio.create_task(ask(service)) for _ in range(5)]
+            others = [asyncio.create_task(ask_pool(service, text)) for _ in range(5)]
             return await asyncio.gather(first, *others, return_exceptions=True)
 
     with Service(settings) as service:
