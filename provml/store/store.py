@@ -86,11 +86,12 @@ class Store:
         create: bool = False,
         limits: IndexLimits = DEFAULT_LIMITS,
     ) -> None:
-        self.home = Path(home or default_home())
+        folder = Path(home or default_home())
         if create:
-            _create_home(self.home)
+            _create_home(folder)
         else:
-            require_home(self.home)
+            require_home(folder)
+        self.home = folder.absolute()  # the working directory may change
         self.opens_files = True
         """Whether values of questions may be paths of files, whose content is then looked up; not in a service."""
         self._lock = threading.RLock()
@@ -166,6 +167,11 @@ class Store:
     def index_folder(self) -> Path | None:
         """The folder of the index; None if the index is in memory."""
         return self._index.folder
+
+    @property
+    def is_compacting(self) -> bool:
+        """True while files of the index are merged after a large load. Closing the store waits for it."""
+        return self._index.is_compacting
 
     @property
     def position(self) -> str:
