@@ -159,6 +159,8 @@ def open_store(home: Path | str | None, *, create: bool = False) -> Iterator[Sto
             lines = plural(len(problems), "journal line")
             echo_message(f"{lines} could not be indexed. Run `provml verify` for details.")
         yield store
+        if store.is_compacting and sys.stderr.isatty():
+            echo_message("The index has doubled and is being compacted. Wait a moment.")
 
 
 @contextlib.contextmanager

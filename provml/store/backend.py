@@ -15,6 +15,7 @@ import pyoxigraph as ox
 from provml.errors import ForkedStore, IndexDamaged
 from provml.rdf.namespaces import PREFIXES
 from provml.store import dialects, fork, query_process, query_view
+from provml.store.compaction import Compaction
 from provml.store.dialects import Dialect
 from provml.store.query_process import QueryLimits
 from provml.store.query_view import View
@@ -80,6 +81,7 @@ class OxigraphBackend:
             fork.use_disk()
             _create_for_group(folder / "store")
         self._store: ox.Store | None = ox.Store() if folder is None else ox.Store(str(folder / "store"))
+        self._compaction: Compaction | None = None
         if folder is not None:
             remove_old_logs(folder / "store")
         fork.watch(self)
@@ -144,9 +146,27 @@ class OxigraphBackend:
         """Write everything to the disk."""
         self.graph().flush()
 
-    def optimize(self) -> None:
-        """Merge the files on the disk: queries are two to five times faster after large loads."""
-        self.graph().optimize()
+    def start_compaction(self) -> None:
+        """Merge the files on the disk in a thread: queries are two to five times faster after large loads."""
+        if self._compaction is None:
+            self._compaction = Compaction(self.graph())
+
+    @property
+    def is_compacting(self) -> bool:
+        """True while the files on the disk are being merged."""
+        return self._compaction is not None and self._compaction.is_running
+
+    def end_compaction(self) -> bool:
+        """Wait until the files are merged; return False if no compaction was started. Raise what the engine raised."""
+        compaction = self._compaction
+        if compaction is None:
+            return False
+        try:
+            compaction.wait()
+        finally:
+            if not compaction.is_running:  # else the wait was interrupted
+                self._compaction = None
+        return True
 
     def size_bytes(self) -> int:
         """Return the size of the data files on the disk; files may be merged meanwhile."""
@@ -157,12 +177,14 @@ class OxigraphBackend:
         return size
 
     def close(self) -> None:
-        """Release the files. Oxigraph does so when the last reference is gone.
+        """Release the files. Oxigraph does so when the last reference is gone, so a compaction ends first.
 
         Rows of a query may be in a reference cycle. Garbage is collected only then: in a process that has imported a
         framework, that takes nine tenths of the time to open and close a store.
         """
         if self.is_open:
+            with contextlib.suppress(Exception):  # whoever opens the files next finds the damage
+                self.end_compaction()
             self._store = None
             if self.folder is not None and has_open_files(self.folder / "store"):
                 gc.collect()

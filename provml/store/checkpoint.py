@@ -118,7 +118,6 @@ class IndexCheckpoint(msgspec.Struct):
     annotations: dict[str, AnnotationCheckpoint] = {}
     imported_files: list[str] = []
     new_links: NewLinks = msgspec.field(default_factory=NewLinks)
-    needs_compaction: bool = False
     sealed: str = ""
     unsealed: set[str] = set()
     statement_bytes: int = 0

@@ -32,6 +32,7 @@ from provml.store import file_checksums, fork, lock, sealed_runs, statements
 from provml.store.annotations import AnnotationWriter, own_name
 from provml.store.backend import OxigraphBackend, damage_reason, is_corrupt, is_damaged, is_lock_error
 from provml.store.checkpoint import IndexCheckpoint, JournalCheckpoint, Problem, is_lengthened
+from provml.store.compaction import MARKER as UNCOMPACTED
 from provml.store.graph_names import INFERRED_GRAPH, ONTOLOGY_GRAPH
 from provml.store.imports import ImportedFiles
 from provml.store.journal_mapping import EVENTS_PER_CHUNK
@@ -102,6 +103,7 @@ class Index:
         self.imported = ImportedFiles(home)
         self.checkpoint = IndexCheckpoint() if folder is None else checkpoints.read(folder / "progress")
         self.sealed = SealedRuns() if folder is None else sealed_runs.read(folder, self.checkpoint.sealed)
+        self._is_uncompacted = folder is not None and (folder / UNCOMPACTED).exists()
         self._next_look = -math.inf
         self._unsealable = 0
         self._checksums = {} if folder is None else file_checksums.check(folder)
@@ -161,7 +163,7 @@ class Index:
         """Replace an index by an empty one; the caller holds the lock."""
         for attempt in range(100):
             gc.collect()
-            for name in ("progress", file_checksums.NAME, statements.NAME):
+            for name in ("progress", file_checksums.NAME, statements.NAME, UNCOMPACTED):
                 (folder / name).unlink(missing_ok=True)
             sealed_runs.remove_others(folder, "")
             for part in ("snapshot", "store"):
@@ -265,6 +267,8 @@ class Index:
         """Save the checkpoint, and release the lock or remove the private copy."""
         if not self.backend.is_open:
             return
+        with contextlib.suppress(Exception):  # damaged files, a full disk: the index stays uncompacted
+            self._end_compaction()
         if self._saved != self._committed:
             with contextlib.suppress(OSError):  # a full disk: the next process reads those events again
                 self._save_committed()
@@ -595,7 +599,7 @@ class Index:
 
     def infer(self) -> None:
         """Bring the graph of inferred triples up to date, if it was made at another state."""
-        state = checkpoints.encode(structs.replace(self.checkpoint, inferred="", needs_compaction=False))
+        state = checkpoints.encode(structs.replace(self.checkpoint, inferred=""))
         digest = hashlib.blake2b(state, digest_size=12).hexdigest()
         if digest == self.checkpoint.inferred:
             return
@@ -647,13 +651,55 @@ class Index:
             with contextlib.suppress(OSError):  # files without a checksum are checked by the engine alone
                 self._checksums = file_checksums.write(self.folder, self._checksums)
 
+    # ---- compaction
+
+    def mark_uncompacted(self) -> None:
+        """Note that the index has doubled, which is known to the next process as well."""
+        self._is_uncompacted = True
+        if self.folder is not None:
+            with contextlib.suppress(OSError):  # a full disk: this process knows it
+                (self.folder / UNCOMPACTED).touch()
+
+    @property
+    def is_compacting(self) -> bool:
+        """True while the files of the index are being merged."""
+        return self.backend.is_compacting
+
+    def compact_if_due(self) -> None:
+        """Start to merge the files of an index that has doubled, or note that they are merged.
+
+        Syncs and queries go on meanwhile.
+        """
+        if not self._is_uncompacted or self.backend.is_compacting:
+            return
+        try:
+            if not self._end_compaction():
+                self.backend.start_compaction()
+        except OSError as error:  # a full disk: questions are answered all the same, but slower
+            if is_damaged(error):
+                raise
+            self._is_uncompacted = False
+
+    def _end_compaction(self) -> bool:
+        """Wait for a compaction and note that it is done; return False if none was started."""
+        if not self.backend.end_compaction():
+            return False
+        self._is_uncompacted = False
+        if self.folder is not None:
+            (self.folder / UNCOMPACTED).unlink(missing_ok=True)
+        self._write_checksums()
+        self._write_snapshot_in_order()  # the one before holds the files that were merged
+        return True
+
     # ---- snapshots
 
     def snapshot_if_due(self, events: int) -> None:
         """Write a snapshot after many events; without disk space, readers index more themselves."""
         self._events_since_snapshot += events
-        if self._events_since_snapshot < self.limits.snapshot_events:
-            return
+        if self._events_since_snapshot >= self.limits.snapshot_events:
+            self._write_snapshot_in_order()
+
+    def _write_snapshot_in_order(self) -> None:
         if not was_indexed_out_of_order(self.home, self.checkpoint):
             with contextlib.suppress(OSError):
                 self.write_snapshot()
@@ -686,9 +732,10 @@ def adopt_rebuilt(folder: Path) -> None:
     """
     (folder / "progress").unlink(missing_ok=True)
     for path in folder.iterdir():
+        is_sealed_table = path.name.startswith(sealed_runs.PREFIX)
         if path.name in ("store", "snapshot"):
             shutil.rmtree(path)
-        elif path.name in (file_checksums.NAME, statements.NAME) or path.name.startswith(sealed_runs.PREFIX):
+        elif path.name in (file_checksums.NAME, statements.NAME, UNCOMPACTED) or is_sealed_table:
             path.unlink()
     names = [path.name for path in (folder / NEXT).iterdir() if path.name not in ("progress", COMPLETE)]
     for name in [*names, "progress"]:

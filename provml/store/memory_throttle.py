@@ -5,13 +5,14 @@ still being sorted. One long load is cheaper than several short ones (their file
 but without a limit it peaks at 1.6 GB for ten million triples. Waiting between chunks until memory use drops keeps the
 peak below 1.5 GB. A lower limit would leave no room for a batch that is read while another one is sorted.
 
-Memory that the loader has freed may stay with the process. It is given back to the system after each load, and before
-the limit is raised because the loader has nothing left to do.
+Memory that the loader has freed stays with the process until it is given back to the system. So it is given back after
+each load, and again and again while the producer waits: otherwise the producer waits for memory that nobody uses.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import threading
@@ -20,12 +21,14 @@ from pathlib import Path
 
 MAX_GROWTH_BYTES = 300 << 20
 """Growth over the initial memory use, in bytes, from which the producer has to wait..."""
-MIN_LIMIT_BYTES = 1000 << 20
+MIN_LIMIT_BYTES = 950 << 20
 """...if the process uses more than this."""
 TIMEOUT_CPU_SECONDS = 30.0
 """After so much CPU time of this process the memory is not the loader's, and the limit is raised. On a busy machine a
 million triples may be sorted for minutes."""
 POLL_SECONDS = 0.02
+RELEASE_SECONDS = 0.25
+"""Time between two releases of freed memory while the producer waits. One takes about 0.05 s."""
 IDLE_SECONDS = 0.5
 """If no other thread of this process was at work for this time, its memory will not shrink."""
 IDLE_STEPS = 4
@@ -76,6 +79,7 @@ class MemoryThrottle:
         self._max_growth = max_growth or 0
         self._timeout = timeout
         initial = rss_bytes()
+        self._last_release = -math.inf
         self._limit = None if initial is None or max_growth is None else max(initial + max_growth, min_limit)
 
     @property
@@ -93,11 +97,13 @@ class MemoryThrottle:
             if time.process_time() - begin > self._timeout:
                 self._limit += self._max_growth
                 return
+            if now - self._last_release > RELEASE_SECONDS:
+                release_freed_memory()
+                self._last_release = time.monotonic()
+                continue
             if is_at_work():
                 busy = now
             elif now - busy > IDLE_SECONDS:
-                release_freed_memory()
-                if (rss_bytes() or 0) > self._limit:
-                    self._limit += self._max_growth // IDLE_STEPS
+                self._limit += self._max_growth // IDLE_STEPS
                 return
             time.sleep(POLL_SECONDS)

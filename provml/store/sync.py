@@ -44,6 +44,7 @@ def sync(index: Index, on_progress: OnProgress | None = None) -> int:
         raise
     index.pack_if_due()
     index.snapshot_if_due(events)
+    index.compact_if_due()
     return events
 
 
@@ -72,9 +73,6 @@ def _sync(
     if index.checkpoint.new_links:
         derive_links(index.backend.graph(), index.checkpoint.new_links)
         index.checkpoint.new_links.clear()
-    if index.checkpoint.needs_compaction:
-        index.backend.optimize()  # done last, and each time that the index has doubled
-        index.checkpoint.needs_compaction, save = False, True
     if changed or events or save:
         index.commit(events, save=save)
     return events
@@ -151,7 +149,8 @@ def load(index: Index, chunks: Iterator[Chunk], throttle: MemoryThrottle, on_pro
             index.backend.load(stream, bulk=True)
             if throttle.is_active:
                 release_freed_memory()
-            index.checkpoint.needs_compaction |= index.backend.size_bytes() > max(2 * size, limits.compact_min_bytes)
+            if index.backend.size_bytes() > max(2 * size, limits.compact_min_bytes):
+                index.mark_uncompacted()
             index.save_checkpoint()
         elif stream.buffer:
             index.backend.load(stream.buffer)

@@ -6,7 +6,9 @@ The data is that of section 5.4 of the PROV-ML paper, recorded by provml: 8 work
 an evaluation each. At scale 1, a training has 300 epochs with 200 batches; smaller scales reduce both alike. A batch
 has a loss; an epoch has measures, a model and a validation. The N-Triples are written before the measurement. Each
 contender runs in a separate process, which reports its CPU time (all threads, and the process that maps journals), its
-wall time, from before the store is opened until it is closed, and the peak memory of both processes together. Rounds
+wall time, from before the store is opened, and the peak memory of both processes together. provml indexes all journals
+and then compacts the index, which the raw load does not do: questions are answered meanwhile, and closing the store
+waits for it. So there are two wall times: until everything can be asked, and until the store is closed. Rounds
 alternate, and the best round counts. Nothing is asserted.
 """
 
@@ -77,21 +79,26 @@ def write_ntriples(home: Path, out: Path) -> int:
     return count
 
 
-def load_raw(ntriples: Path, folder: Path) -> None:
-    """Load the file at once with the loader of Oxigraph: the limit."""
+def load_raw(ntriples: Path, folder: Path) -> float:
+    """Load the file at once with the loader of Oxigraph: the limit. Return the time at which it can be asked."""
     import pyoxigraph as ox
 
     store = ox.Store(str(folder))
     store.bulk_load(path=str(ntriples), format=ox.RdfFormat.N_TRIPLES)
+    loaded = time.perf_counter()
     del store
+    return loaded
 
 
-def load_journals(home: Path) -> None:
-    """Index the journals as users do, with ontology, checkpoints and snapshot."""
+def load_journals(home: Path) -> float:
+    """Index the journals as users do, with ontology, checkpoints and snapshot. Return the time at which they can be
+    asked.
+    """
     from provml.store import Store
 
     with Store(home) as store:
         store.sync()
+        return time.perf_counter()
 
 
 def contender(name: str, home: Path, ntriples: Path, folder: Path) -> None:
@@ -99,15 +106,12 @@ def contender(name: str, home: Path, ntriples: Path, folder: Path) -> None:
     import provml.store  # noqa: F401  # imported before the measurement of both contenders
 
     began, cpu = time.perf_counter(), time.process_time()
-    if name == "raw":
-        load_raw(ntriples, folder)
-    else:
-        load_journals(home)
+    ready = load_raw(ntriples, folder) - began if name == "raw" else load_journals(home) - began
     own, wall = time.process_time() - cpu, time.perf_counter() - began
     child = resource.getrusage(resource.RUSAGE_CHILDREN)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + child.ru_maxrss
     mapping = child.ru_utime + child.ru_stime
-    print(json.dumps({"cpu": own + mapping, "mapping": mapping, "wall": wall, "rss": memory * 1024}))
+    print(json.dumps({"cpu": own + mapping, "mapping": mapping, "ready": ready, "wall": wall, "rss": memory * 1024}))
 
 
 def measure(name: str, home: Path, ntriples: Path, folder: Path) -> dict[str, float]:
@@ -154,15 +158,18 @@ def show(figures: dict[str, Any], before: dict[str, Any] | None) -> None:
     """Print the figures of a scale."""
     raw, indexed, triples = figures["raw"], figures["journals"], figures["triples"]
     print(f"\nscale {figures['scale']:g}: {triples:,} triples from {figures['lines']:,} journal lines")
-    print(f"{'':22}{'CPU s':>9}{'wall s':>9}{'triples/CPU s':>15}{'peak MB':>9}{'disk MB':>9}")
+    columns = f"{'CPU s':>9}{'ready s':>9}{'wall s':>9}{'triples/CPU s':>15}{'peak MB':>9}{'disk MB':>9}"
+    print(f"{'':22}{columns}")
     for label, row, disk in (
         ("raw bulk_load", raw, figures["raw index"]),
         ("journals to index", indexed, figures["index"]),
     ):
         speed = triples / row["cpu"]
-        print(f"{label:22}{row['cpu']:9.1f}{row['wall']:9.1f}{speed:15,.0f}{row['rss'] / 1e6:9.0f}{disk / 1e6:9.0f}")
-    by_cpu, by_wall = raw["cpu"] / indexed["cpu"], raw["wall"] / indexed["wall"]
-    print(f"speed, raw bulk_load = 1: {by_cpu:.2f} by CPU, {by_wall:.2f} by wall (target: 0.8)")
+        times = f"{row['cpu']:9.1f}{row['ready']:9.1f}{row['wall']:9.1f}"
+        print(f"{label:22}{times}{speed:15,.0f}{row['rss'] / 1e6:9.0f}{disk / 1e6:9.0f}")
+    by_cpu, by_ready, by_wall = (raw[key] / indexed[key] for key in ("cpu", "ready", "wall"))
+    print(f"speed, raw bulk_load = 1: {by_ready:.2f} by wall time until everything can be asked (target: 0.8),")
+    print(f"{by_wall:.2f} by wall time with compaction, {by_cpu:.2f} by CPU time with compaction")
     mapping = indexed["mapping"]
     by_loader = raw["cpu"] / (indexed["cpu"] - mapping)
     print(f"{mapping:.1f} CPU s are in the process that maps; without it, the speed by CPU is {by_loader:.2f}")

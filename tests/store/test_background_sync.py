@@ -176,6 +176,17 @@ def test_the_throttle_waits_while_another_thread_works(monkeypatch: pytest.Monke
     assert not taken
 
 
+def test_the_throttle_does_not_wait_for_memory_that_was_freed() -> None:
+    throttle = MemoryThrottle(64 << 20, timeout=3600)
+    taken = [b"x" * index for index in range(1000, 1500) for _ in range(500)]
+    topmost = b"x" * 1000  # keeps the allocator from giving back what is below
+    assert (rss_bytes() or 0) > (throttle._limit or 0)
+    taken.clear()
+    with other_work():
+        throttle.wait()
+    assert topmost
+
+
 def test_the_throttle_does_not_wait_below_its_least_limit() -> None:
     throttle = MemoryThrottle(1 << 20, timeout=3600, min_limit=1 << 40)
     taken = bytearray(b"x") * (64 << 20)

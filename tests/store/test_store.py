@@ -12,6 +12,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -39,6 +40,7 @@ from provml.model.values import IRI
 from provml.rdf import parse_file
 from provml.recording.run import Run
 from provml.store import Store, checkpoint, siblings
+from provml.store.compaction import Compaction
 from provml.store.imports import TRANSACTION_BYTES
 from provml.store.index import ONTOLOGY_GRAPH, Index, IndexLimits
 from provml.store.run_status import RunStatusWriter
@@ -841,6 +843,23 @@ def test_a_query_during_a_run_sees_the_events_so_far(home: Path):
         assert quads(store) == by_and_by
 
 
+def test_a_store_survives_a_change_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    train(Path("lab"))
+    with Store("lab") as store:
+        monkeypatch.chdir("elsewhere")
+        train(Path("lab"))  # another home of the same relative path
+        assert len(store.runs()) == 1
+        train(tmp_path / "lab", name="later")
+        with Store("lab") as other:
+            assert not other.is_private
+            assert [run.name for run in other.runs()] == ["flowers"]
+        assert len(store.runs()) == 2
+        store.rebuild()
+        assert store.verify() == []
+
+
 def test_an_interrupted_sync_loses_nothing(home: Path):
     train(home, epochs=20, batches=200)
     train(home, epochs=20, batches=200)
@@ -865,19 +884,109 @@ def test_a_pending_compaction_is_done_by_the_next_process(home: Path, monkeypatc
     train(home, epochs=20, batches=200)
     limits = IndexLimits(transaction_bytes=1000, compact_min_bytes=0)
 
-    def needs_compaction() -> bool:
-        return checkpoint.read(home / "index" / "progress").needs_compaction
-
+    marker = home / "index" / "uncompacted"
     with monkeypatch.context() as ending:
         ending.setattr(RunStatusWriter, "update", lambda *args: sys.exit("the end"))
         with pytest.raises(SystemExit), Store(home, limits=limits) as store:
             store.sync()
-    assert needs_compaction()
+    assert marker.exists()
     files = {path.name for path in (home / "index" / "store").glob("*.sst")}
     with Store(home) as store:
         store.sync()
-    assert not needs_compaction()
+    assert not marker.exists()
     assert files - {path.name for path in (home / "index" / "store").glob("*.sst")}  # they were merged into others
+
+
+@pytest.fixture
+def slow_compaction(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Keep compactions waiting until the event is set."""
+    goes_on, run = threading.Event(), Compaction._run
+
+    def wait(self: Compaction, store: ox.Store) -> None:
+        goes_on.wait(30)
+        run(self, store)
+
+    monkeypatch.setattr(Compaction, "_run", wait)
+    yield goes_on
+    goes_on.set()
+
+
+EAGER_COMPACTION = IndexLimits(transaction_bytes=1000, compact_min_bytes=0)
+
+
+def test_syncs_and_questions_go_on_during_a_compaction(home: Path, slow_compaction: threading.Event):
+    train(home, epochs=20, batches=200)
+    with Store(home, limits=EAGER_COMPACTION) as store:
+        store.sync()
+        assert store.is_compacting
+        assert len(store.runs()) == 1
+        train(home, name="later")
+        assert len(store.runs()) == 2
+        before = quads(store)
+        position = store.position
+        slow_compaction.set()
+        while store.is_compacting:
+            time.sleep(0.01)
+        store.sync()
+        assert not (home / "index" / "uncompacted").exists()
+        assert store.position == position
+        assert quads(store) == before
+        files = {path.name for path in (home / "index" / "store").glob("*.sst")}
+        (snapshot,) = (home / "index" / "snapshot").iterdir()  # of the merged files, for those who read meanwhile
+        assert {path.name for path in (snapshot / "store").glob("*.sst")} == files
+        with Store(home) as second:
+            assert second.is_private
+            assert quads(second) == before
+
+
+def test_closing_a_store_waits_for_its_compaction(home: Path, slow_compaction: threading.Event):
+    train(home, epochs=20, batches=200)
+    store = Store(home, limits=EAGER_COMPACTION)
+    store.sync()
+    before = quads(store)
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    closing.join(0.3)
+    assert closing.is_alive()
+    slow_compaction.set()
+    closing.join(30)
+    assert not (home / "index" / "uncompacted").exists()
+    with Store(home) as store:
+        assert not store.is_private
+        assert quads(store) == before
+
+
+def test_an_index_is_replaced_during_a_compaction(home: Path, slow_compaction: threading.Event):
+    train(home, epochs=20, batches=200)
+    with Store(home, limits=EAGER_COMPACTION) as store:
+        store.sync()
+        before = quads(store)
+        threading.Timer(0.3, slow_compaction.set).start()
+        store.rebuild()
+        assert quads(store) == before
+
+
+@pytest.mark.parametrize("error", [OSError("No space left on device"), RuntimeError("Corruption: block checksum")])
+def test_a_compaction_that_fails_leaves_an_index_that_answers(
+    home: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+):
+    class Failing:
+        def __init__(self, store: ox.Store) -> None:
+            self.is_running = False
+
+        def wait(self) -> None:
+            raise error
+
+    train(home, epochs=20, batches=200)
+    with monkeypatch.context() as failing:
+        failing.setattr("provml.store.backend.Compaction", Failing)
+        with Store(home, limits=EAGER_COMPACTION) as store:
+            store.sync()
+            failing.undo()
+            before = set(store.graph())
+            store.sync()
+            assert set(store.graph()) == before
+            assert not store.is_private
 
 
 def test_the_progress_of_a_sync_adds_up_to_its_events(home: Path):

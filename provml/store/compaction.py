@@ -1,0 +1,40 @@
+"""Merge the files of an index in a thread, so that the first answers after a large load do not wait for it."""
+
+from __future__ import annotations
+
+import threading
+
+import pyoxigraph as ox
+
+MARKER = "uncompacted"
+"""A file in the folder of an index that has doubled and is not compacted yet. Snapshots do not have it: compacting a
+private copy takes longer than the questions that the copy is made for."""
+
+
+class Compaction:
+    """A thread that compacts an Oxigraph store. Queries and loads go on meanwhile.
+
+    The thread holds a reference to the store, which is not released before it has ended.
+    """
+
+    def __init__(self, store: ox.Store) -> None:
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, args=(store,), name="provml-compaction", daemon=True)
+        self._thread.start()
+
+    def _run(self, store: ox.Store) -> None:
+        try:
+            store.optimize()
+        except Exception as error:  # damaged files, a full disk
+            self._error = error.with_traceback(None)  # its frames hold the store
+
+    @property
+    def is_running(self) -> bool:
+        """True until the files are merged, or the engine has given up."""
+        return self._thread.is_alive()
+
+    def wait(self) -> None:
+        """Wait for the end. Raise what the engine raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
