@@ -133,12 +133,19 @@ def worker_exit_code() -> Any:
 def is_called_from(*modules: str) -> bool:
     """Return whether a function of one of these modules, or of a package of that name, is a caller, however far."""
     frame: FrameType | None = sys._getframe(1) if is_enabled() else None
+    prefixes = _package_prefixes(modules)
     while frame is not None:
-        name = str(frame.f_globals.get("__name__"))
-        if any(name == module or name.startswith(f"{module}.") for module in modules):
+        name = frame.f_globals.get("__name__")
+        if isinstance(name, str) and (name in modules or name.startswith(prefixes)):
             return True
         frame = frame.f_back
     return False
+
+
+@lru_cache(maxsize=16)
+def _package_prefixes(packages: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what the names of all modules inside of some packages begin with."""
+    return tuple(f"{package}." for package in packages)
 
 
 def is_called_directly_from(*packages: str) -> bool:
@@ -220,11 +227,13 @@ class LoopPosition:
             callers.append((id(frame), frame.f_code, frame.f_lasti))
             frame = frame.f_back if not frame.f_code.co_name.startswith("<") else None
         if self._callers:
-            before = {(identity, code): offset for identity, code, offset in self._callers}
+            before = {identity: (code, offset) for identity, code, offset in self._callers}
             common = []
             for identity, code, offset in callers:
-                loops -= _loops_around(code, offset)
-                if (identity, code) in before and (loops <= 0 or offset != before[identity, code]):
+                if loops > 0:
+                    loops -= _loops_around(code, offset)
+                known = before.get(identity)
+                if known is not None and known[0] is code and (loops <= 0 or offset != known[1]):
                     common.append((identity, code, offset))
             callers = common or callers
         self._callers = callers

@@ -5,11 +5,16 @@
 A small CNN learns scikit-learn's digits in PyTorch, on one thread. Within one training, an epoch with the recorder and
 an epoch without it alternate batch by batch, and take turns in going first: both see the same state of the machine.
 Each has an optimizer for the shared weights, since a capture attaches to the optimizer; autolog does not, and both
-sides have one optimizer, as the script that it is made for. The time of a batch is CPU time of the training thread,
-from the request for its data until its loss is recorded. Work at the start of an epoch counts to its first batch, work
-at the end to the call that finds no more batches. CPU time of other threads (mostly writing) cannot be assigned to
-batches. It is measured over further epochs that are all recorded, and added as a whole. A batch is two events: its
-loss, and its end with its duration.
+sides have one optimizer, as the script that it is made for.
+
+Autolog is switched on and off for whole epochs, of which it has ten times as many. The switch sets attributes of
+PyTorch's classes, after which CPython looks up everything of them again, and a training with autolog does not do that
+at every batch.
+
+The time of a batch is CPU time of the training thread, from the request for its data until its loss is recorded. Work
+at the start of an epoch counts to its first batch, work at the end to the call that finds no more batches. CPU time of
+other threads (mostly writing) cannot be assigned to batches. It is measured over further epochs that are all recorded,
+and added as a whole. A batch is two events: its loss, and its end with its duration.
 
 Each training is a separate process, since the memory layout makes a difference from one process to the next (0.3 % was
 observed), which trainings in one process do not show. The processes of all contenders take turns, in as many rounds as
@@ -52,6 +57,8 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent))
 import capture as recorders  # the contenders of capture.py
 
+SWITCHED_EPOCHS = 10
+"""Epochs of a contender that is switched on and off for whole epochs, for each epoch of the others."""
 MIN_ROUNDS = 2
 """Rounds that are made however long they take."""
 Batches = Iterable[Any]
@@ -241,6 +248,27 @@ class Training(NamedTuple):
     once: float
 
 
+Side = tuple[Clock, Callable[[], bool]]
+"""A clock, and a function that trains one batch and returns False if there is none."""
+
+
+def run_by_batches(sides: list[Side]) -> None:
+    """Train an epoch of both sides, which take turns at each batch, and in going first."""
+    has_more = True
+    while has_more:
+        for clock, step in sides:
+            has_more = clock.time(step)
+        sides.reverse()
+
+
+def run_by_epochs(sides: list[tuple[Side, bool]], switch: Callable[[bool], None]) -> None:
+    """Train an epoch of one side, then one of the other, with the recorder switched on or off."""
+    for (clock, step), is_recorded in sides:
+        switch(is_recorded)
+        while clock.time(step):
+            pass
+
+
 def run_training(contender: str, epochs: int, size: int) -> Training:
     """Run pairs of epochs, then as many epochs that are all recorded."""
     start = CONTENDERS[contender][2]
@@ -286,25 +314,24 @@ def run_training(contender: str, epochs: int, size: int) -> Training:
     once = -time.thread_time()
     with tempfile.TemporaryDirectory() as folder, start(Path(folder), training) as instrument:
         once += time.thread_time()
-        switch = training.get("switch", record_nothing)
-        for number in range(epochs + 1):
+        switch = training.get("switch")
+        for number in range(1 + epochs * (SWITCHED_EPOCHS if switch else 1)):
             recorded_clock, plain_clock = Clock(), Clock()
             both = [
                 (recorded_clock, make_step(instrument, recorded_optimizer)),
                 (plain_clock, make_step(plain, plain_optimizer)),
             ]
-            has_more = True
-            while has_more:
-                for clock, step in both:
-                    switch(clock is recorded_clock)
-                    has_more = clock.time(step)
-                both.reverse()
+            if switch:
+                run_by_epochs(list(zip(both, (True, False), strict=True))[:: -1 if number % 2 else 1], switch)
+            else:
+                run_by_batches(both)
             if not number:
                 once += recorded_clock.cpu[0] - plain_clock.cpu[0]
             else:  # the first pair warms the caches
                 result.recorded.append(recorded_clock)
                 result.plain.append(plain_clock)
-        switch(True)
+        if switch:
+            switch(True)
         process, thread = time.process_time(), time.thread_time()
         for _ in range(epochs):
             step = make_step(instrument, recorded_optimizer)

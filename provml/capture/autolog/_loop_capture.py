@@ -36,13 +36,24 @@ class Change(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Steps of one loss each, in one epoch, one after the other."""
+    """Steps of one optimizer and one loss each, in one epoch, one after the other."""
 
+    number: int
+    """The number of the optimizer."""
     measure: str
     losses: list[Any]
     """Numbers, tensors of one element, or lists of several to add up."""
     began: float
     ends: list[float]
+
+    def append(self, row: Row) -> bool:
+        """Add a row that goes on directly where these steps end; return False if it is of another kind."""
+        losses = row.losses.get(self.number)
+        if not losses or len(row.losses) > 1 or row.change or row.closures or row.began != self.ends[-1]:
+            return False
+        self.losses.append(losses)
+        self.ends.append(row.ended)
+        return True
 
 
 class LoopCapture(CaptureBase):
@@ -224,11 +235,14 @@ class LoopCapture(CaptureBase):
                 self.record_changes()
             finally:
                 self.tracker.observed = None
-        if self._steps is not None:
-            self._flush()
-        self._rows.append(row)
         self._last_row = row
         self.row_total += 1
+        if self._steps is not None:
+            if self._steps.append(row):
+                self._flush_steps_if_due()
+                return
+            self._flush()
+        self._rows.append(row)
         count = len(self._rows)
         if count >= FLUSH_ROWS or row.ended - self._flushed > FLUSH_SECONDS:
             if count >= MAX_ROWS or self._are_in_main_memory():
@@ -242,8 +256,13 @@ class LoopCapture(CaptureBase):
             self._flush()
         self._steps = steps
         self.row_total += len(steps.ends)
-        is_number = type(steps.losses[-1]) is float
-        if is_number and (len(steps.ends) >= FLUSH_ROWS or steps.ends[-1] - self._flushed > FLUSH_SECONDS):
+        self._flush_steps_if_due()
+
+    def _flush_steps_if_due(self) -> None:
+        steps = self._steps
+        if steps is None or type(steps.losses[0]) is not float:
+            return
+        if len(steps.ends) >= FLUSH_ROWS or steps.ends[-1] - self._flushed > FLUSH_SECONDS:
             self._flush()
 
     def _are_in_main_memory(self) -> bool:

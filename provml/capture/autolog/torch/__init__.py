@@ -206,7 +206,7 @@ def _wrap_gradients(torch: Any, observer: Observer, patches: Patches) -> None:
 
 def _choose_backward(torch: Any, observer: Observer, original: Callable[..., Any]) -> Callable[..., Any]:
     """Return the backward pass that is observed: in a steady loop, otherwise, and inside of compiled code."""
-    compiler, steady, read_loss = _compiler_check(torch), observer.steady, _make_loss_reader(torch, observer)
+    compiler, steady, tensor_type = _compiler_check(torch), observer.steady, torch.Tensor
     observed = _observed_backward(observer, original)
     disabled: list[Callable[..., Any]] = []
 
@@ -215,11 +215,25 @@ def _choose_backward(torch: Any, observer: Observer, original: Callable[..., Any
             if not disabled:
                 disabled.append(torch.compiler.disable(observed))
             return disabled[0](tensors, *args, **kwargs)
-        loss = read_loss(tensors) if steady.thread == get_ident() else None
+        if steady.thread != get_ident():
+            return observed(tensors, *args, **kwargs)
+        if steady.pending is not None:  # inside of another one
+            return original(tensors, *args, **kwargs)
+        loss = None
+        try:
+            if type(tensors) is tensor_type:
+                is_number = tensors.is_cpu and observer.functional is None
+                loss = tensors.item() if is_number else observer.copy_scalar(tensors)
+        except Exception:  # it has several elements, or no value
+            pass
         if loss is None:
             return observed(tensors, *args, **kwargs)
         steady.pending, steady.used_batch = loss, steady.batches
-        result = original(tensors, *args, **kwargs)
+        try:
+            result = original(tensors, *args, **kwargs)
+        except BaseException:
+            steady.pending = None
+            raise
         if steady.pending is not None:
             steady.pending = None
             steady.mirror.losses.append(loss)
@@ -231,32 +245,28 @@ def _choose_backward(torch: Any, observer: Observer, original: Callable[..., Any
     return wraps(original)(backward)
 
 
-def _make_loss_reader(torch: Any, observer: Observer) -> Callable[[Any], Any]:
-    """Return a function that returns the loss of a steady loop as it is now; None if it is not a scalar."""
-    tensor_type = torch.Tensor
-
-    def read_loss(loss: Any) -> Any:
-        if type(loss) is not tensor_type:
-            return None
-        try:
-            return loss.item() if loss.is_cpu and observer.functional is None else observer.copy_scalar(loss)
-        except Exception:  # it has several elements, or no value
-            return None
-
-    return read_loss
-
-
 def _observed_backward(observer: Observer, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a backward pass whose loss goes to the optimizers that it reached."""
+    """Return a backward pass whose loss goes to the optimizers that it reached.
+
+    One inside of another, by which checkpoints compute activations again, has no loss of its own.
+    """
+    thread = 0  # that makes a backward pass
 
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal thread
+        if thread == get_ident():
+            return original(tensors, *args, **kwargs)
         states = None
         try:
             if observer.is_observing():
                 states = observer.before_backward(tensors)
         except Exception as error:
             observer.session.report(error)
-        result = original(tensors, *args, **kwargs)
+        thread = get_ident() if states is not None else thread
+        try:
+            result = original(tensors, *args, **kwargs)
+        finally:
+            thread = 0 if states is not None else thread
         if states is not None:
             try:
                 observer.after_backward(states)

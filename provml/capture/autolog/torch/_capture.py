@@ -314,7 +314,7 @@ class Capture(LoopCapture):
 
     def add_steps(self, number: int, losses: list[Any], began: float, ends: list[float]) -> None:
         """Add steps of an optimizer in the open epoch, one after the other, without a change."""
-        self._add_steps(Steps(self._loss_names().get(number, "loss"), losses, began, ends))
+        self._add_steps(Steps(number, self._loss_names().get(number, "loss"), losses, began, ends))
 
     def _measure_name(self, name: str) -> str:
         """Return the name of a loss of a phase. Only the whole loss of the training is named so."""

@@ -140,13 +140,15 @@ class Observer:
             return
         if source is None or source.is_over or latest is None or latest[1] is not source or self._scaler is not None:
             return
+        if len(self._serials) > 1 and self.needs_calls:
+            return
         if capture.timeline.rule != LOADER or len(self.mirrors) != 1 or mirror.has_tensors or self._phase is not None:
             return
         if self._pending_losses:
             return  # a step inside of a backward pass
         module = getattr(type(optimizer).step, "__module__", "")
         is_plain = module.startswith("torch.optim.") and not isinstance(optimizer, self.torch.optim.LBFGS)
-        if is_plain and not self.needs_calls:  # other optimizers may set hyperparameters in a step
+        if is_plain:  # other optimizers may set hyperparameters in a step
             steady.enter(source, latest[0], optimizer, mirror)
 
     def leave_steady(self) -> None:
@@ -521,7 +523,7 @@ class Observer:
     def _adopt(self, optimizer: Any) -> bool:
         """Make an optimizer that makes its first step part of the training, or begin a training with it."""
         is_of_framework = is_called_from(*FRAMEWORKS)
-        if is_of_framework or self._is_captured(optimizer):
+        if is_of_framework or _is_captured(optimizer, self._captures_of_user()):
             self._ignored.add(optimizer)
             if not is_of_framework:
                 self._captured.add(optimizer)
@@ -592,25 +594,20 @@ class Observer:
 
     def _check_captures(self) -> None:
         """End the training if a capture of the user goes on with one of its optimizers; observe those of ended ones."""
-        capture = self._capture
-        if capture is not None and capture.stage is not None and any(map(self._is_captured, capture.setup.optimizers)):
+        capture, captures = self._capture, self._captures_of_user() if CONTEXT.active_runs else []
+        optimizers = capture.setup.optimizers if capture is not None and capture.stage is not None else ()
+        if capture is not None and any(_is_captured(optimizer, captures) for optimizer in optimizers):
             capture.conclude()
         for optimizer in list(self._captured):
-            if not CONTEXT.active_runs or not self._is_captured(optimizer):
+            if not _is_captured(optimizer, captures):
                 self._captured.discard(optimizer)
                 self._ignored.discard(optimizer)
 
-    def _is_captured(self, optimizer: Any) -> bool:
-        """Return whether a capture of the user records an optimizer."""
+    def _captures_of_user(self) -> list[Any]:
+        """Return the open captures for PyTorch that the user made for the run."""
         module = sys.modules.get("provml.capture.torch")
-        run = self.session.run()
-        if module is None or run is None:
-            return False
-        captures = [item for item in run._open if isinstance(item, module.Capture)]
-        return any(
-            item.stage is not None or any(optimizer is other for other in item._optimizers.optimizers.values())
-            for item in captures
-        )
+        run = self.session.run() if module is not None else None
+        return [item for item in run._open if isinstance(item, module.Capture)] if run is not None else []  # type: ignore[union-attr]
 
     # ---- validations
 
@@ -725,6 +722,14 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _is_captured(optimizer: Any, captures: list[Any]) -> bool:
+    """Return whether one of some captures records an optimizer."""
+    return any(
+        capture.stage is not None or any(optimizer is other for other in capture._optimizers.optimizers.values())
+        for capture in captures
+    )
 
 
 def _as_list(tensors: Any) -> list[Any]:
