@@ -15,7 +15,10 @@ from typing import Any
 
 from provml.capture.autolog._patches import Patches
 from provml.capture.autolog._session import Session
+from provml.capture.autolog.torch._compiler import has_graphs, hide, hide_methods
+from provml.capture.autolog.torch._losses import Mirror
 from provml.capture.autolog.torch._observer import ONLY_OPTIMIZER, Observer
+from provml.capture.autolog.torch._steady import SteadyLoop
 
 LOSSES = (
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
@@ -33,32 +36,39 @@ def activate(session: Session, patches: Patches) -> None:
     """Register the hooks and wrap the functions."""
     torch = sys.modules["torch"]
     observer = session.torch_observer = Observer(session)
-    _hook_steps(torch, observer, patches)
+    hooks = _hook_steps(torch, observer, patches)
     _wrap_construction(torch, observer, patches)
     _wrap_loaders(torch, observer, patches)
     _wrap_gradients(torch, observer, patches)
     _wrap_zero_grad(torch, observer, patches)
     _wrap_losses(torch, observer, patches)
     _wrap_modes_and_files(torch, observer, patches)
+    hide_methods(Observer, SteadyLoop, Mirror, Session)
+    others = [patch.replacement for patch in patches if patch.owner is not torch.nn.functional]
+    hide([*hooks, *others], with_callees=False)  # a script may compile a loss function itself
 
 
-def _hook_steps(torch: Any, observer: Observer, patches: Patches) -> None:
-    """Register PyTorch's global hooks before and after the steps of all optimizers."""
+def _hook_steps(torch: Any, observer: Observer, patches: Patches) -> list[Callable[..., None]]:
+    """Register PyTorch's global hooks before and after the steps of all optimizers, and return them."""
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-    steady = observer.steady
+    steady, is_traced = observer.steady, torch.compiler.is_dynamo_compiling
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_traced():
+            return
         if steady.thread == get_ident() and steady.optimizer() is optimizer:
             steady.is_stepping = True
             return
         try:
             if observer.is_observing():
-                observer.before_step(optimizer)
+                observer.before_hooked_step(optimizer)
         except Exception as error:
             observer.session.report(error)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_traced():
+            return
         try:
             if steady.thread == get_ident() and steady.optimizer() is optimizer:
                 steady.is_stepping = False
@@ -72,13 +82,18 @@ def _hook_steps(torch: Any, observer: Observer, patches: Patches) -> None:
 
     patches.on_undo(register_optimizer_step_pre_hook(before).remove)
     patches.on_undo(register_optimizer_step_post_hook(after).remove)
+    return [before, after]
 
 
 def _observed(observer: Observer, original: Callable[..., Any], notice: Callable[..., None]) -> Callable[..., Any]:
     """Return a function that calls `notice(result, *args, **kwargs)` after the original."""
+    is_traced = observer.torch.compiler.is_dynamo_compiling
+    hide([notice], with_callees=True)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
+        if is_traced():
+            return result
         try:
             if observer.is_observing():
                 notice(result, *args, **kwargs)
@@ -111,7 +126,10 @@ def _wrap_construction(torch: Any, observer: Observer, patches: Patches) -> None
 
 
 class CallWrapper:
-    """The wrapper of `torch.nn.Module.__call__`, which removes itself when it is not needed."""
+    """The wrapper of `torch.nn.Module.__call__`, which removes itself when it is not needed.
+
+    It stays if something is compiled: the compiler would make the graphs of all modules again.
+    """
 
     def __init__(self, torch: Any, observer: Observer) -> None:
         self._module_type = torch.nn.Module
@@ -131,7 +149,7 @@ class CallWrapper:
                 return original(module, *args, **kwargs)
             finally:
                 is_inside = False
-                if not observer.needs_calls:
+                if not observer.needs_calls and not has_graphs():
                     self.remove()
 
         self._wrapper = wraps(original)(call)
@@ -154,10 +172,12 @@ def _wrap_loaders(torch: Any, observer: Observer, patches: Patches) -> None:
         if hasattr(type(iterator), "__weakref__") or hasattr(iterator, "__dict__"):
             observer.on_pass(loader, iterator)
 
-    steady, is_grad_enabled = observer.steady, torch.is_grad_enabled
+    steady, is_grad_enabled, is_traced = observer.steady, torch.is_grad_enabled, torch.compiler.is_dynamo_compiling
 
     def make_next(original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(iterator: Any) -> Any:  # noqa: N807  # the name of Python
+            if is_traced():
+                return original(iterator)
             if steady.thread == get_ident() and steady.iterator() is iterator and is_grad_enabled():
                 try:
                     data = original(iterator)
@@ -279,13 +299,15 @@ def _observed_backward(observer: Observer, original: Callable[..., Any]) -> Call
 
 def _wrap_zero_grad(torch: Any, observer: Observer, patches: Patches) -> None:
     """Wrap `zero_grad`, which forgets the losses in the gradients."""
-    mirrors = observer.mirrors
+    mirrors, is_traced = observer.mirrors, torch.compiler.is_dynamo_compiling
 
     def make_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
         def zero_grad(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_traced():
+                return original(optimizer, *args, **kwargs)
             mirror = mirrors.get(id(optimizer))
             if mirror is not None and mirror.losses and observer.is_observing():
-                mirror.clear()
+                observer.session.guard(observer.on_zero_grad, mirror)
             return original(optimizer, *args, **kwargs)
 
         return wraps(original)(zero_grad)
@@ -340,11 +362,13 @@ def _is_sum(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 def _wrap_modes_and_files(torch: Any, observer: Observer, patches: Patches) -> None:
     """Wrap the switch between training and evaluation, and the functions that save and load."""
-    depth = 0
+    depth, is_traced = 0, torch.compiler.is_dynamo_compiling
 
     def make_train(original: Callable[..., Any]) -> Callable[..., Any]:
         def train(module: Any, mode: bool = True) -> Any:
             nonlocal depth
+            if is_traced():
+                return original(module, mode)
             depth += 1
             try:
                 result = original(module, mode)

@@ -27,6 +27,9 @@ class Mirror:
         self.has_taken = False
         """Whether a step inside of a backward pass has taken its loss already."""
         self.closures = 0
+        self.has_hooks = False
+        """Whether a hook showed a step. None does if the compiler made the step a part of a graph."""
+        self._versions: list[int] = []
         parameters = [item for group in optimizer.param_groups for item in group["params"] if item.requires_grad]
         positions = sorted({0, len(parameters) // 2, len(parameters) - 1}) if parameters else []
         self._probes = [weakref.ref(parameters[position]) for position in positions]
@@ -74,6 +77,14 @@ class Mirror:
             state += (id(gradient), gradient._version) if gradient is not None else (0, 0)
         return state
 
+    def take_new_weights(self) -> bool:
+        """Return whether weights have changed since the last backward pass, or since the last call."""
+        before, self._versions = self._versions, self._weight_versions()
+        return bool(before) and before != self._versions
+
+    def _weight_versions(self) -> list[int]:
+        return [parameter._version for probe in self._probes if (parameter := probe()) is not None]
+
     def holds(self, identities: set[int]) -> bool:
         """Return whether the parameters are among these objects."""
         return any(id(probe()) in identities for probe in self._probes)
@@ -95,6 +106,8 @@ class Mirror:
             self.has_taken = False
         else:
             self.add(losses)
+            if not self.has_hooks:
+                self._versions = self._weight_versions()
 
     def clear(self) -> None:
         """Forget the losses: the gradients were set to zero."""

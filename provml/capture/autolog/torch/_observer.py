@@ -146,6 +146,8 @@ class Observer:
             return
         if self._pending_losses:
             return  # a step inside of a backward pass
+        if not mirror.has_hooks:
+            return
         module = getattr(type(optimizer).step, "__module__", "")
         is_plain = module.startswith("torch.optim.") and not isinstance(optimizer, self.torch.optim.LBFGS)
         if is_plain:  # other optimizers may set hyperparameters in a step
@@ -248,6 +250,7 @@ class Observer:
     def on_batch(self, iterator: Any, asked: float) -> None:
         """Note that a loader gave a batch."""
         self.leave_steady()
+        self._note_compiled_steps(asked)
         latest = self._latest
         if latest is not None and latest[0]() is iterator:
             source = latest[1]
@@ -273,6 +276,7 @@ class Observer:
         """Note that a loader has no more batches."""
         if self.steady.thread == get_ident():
             self.leave_steady()
+        self._note_compiled_steps(now())
         source = self._passes.get(iterator)
         if source is not None:
             source.is_over = True
@@ -288,6 +292,7 @@ class Observer:
     def on_functional(self, name: str, value: Any, rows: int, is_sum: bool) -> None:
         """Note the result of a loss function of PyTorch without gradients."""
         self.leave_steady()
+        self._note_compiled_steps(now())
         if self._capture is not None or self._setup is not None:
             phase = self._phase_of(now(), WITHOUT_GRADIENTS, None)
             phase.losses.append((name, value.detach().clone(), rows, is_sum))
@@ -303,6 +308,7 @@ class Observer:
     def before_backward(self, tensors: Any) -> list[tuple[Mirror, list[Any]]]:
         """Note the loss of a backward pass; return the state of the gradients."""
         self.leave_steady()
+        self._note_compiled_steps(now())
         source, phase = self._last_pass, self._phase
         if phase is not None and phase.source is source and phase.batches == 1 and not phase.losses:
             self._phase = None  # the only batch is one of the training, in evaluation mode
@@ -418,8 +424,15 @@ class Observer:
             if item is not None:
                 item.is_fresh = False
 
+    def on_zero_grad(self, mirror: Mirror) -> None:
+        """Note that the gradients of an optimizer are set to zero."""
+        if not mirror.has_hooks:
+            self._note_compiled_steps(now())
+        mirror.clear()
+
     def on_module_zero_grad(self, module: Any) -> None:
         """Note that the gradients of a module are set to zero."""
+        self._note_compiled_steps(now())
         mirrors = self._zeroed.get(module)
         if mirrors is None:
             identities = {id(parameter) for parameter in module.parameters()}
@@ -428,6 +441,13 @@ class Observer:
             mirror.clear()
 
     # ---- steps
+
+    def before_hooked_step(self, optimizer: Any) -> None:
+        """Note that a hook says that an optimizer is about to make a step."""
+        mirror = self.mirrors.get(id(optimizer))
+        if mirror is not None:
+            mirror.has_hooks = True
+        self.before_step(optimizer)
 
     def before_step(self, optimizer: Any) -> None:
         """Note that an optimizer is about to make a step."""
@@ -468,8 +488,20 @@ class Observer:
     def _row_began(self, source: Pass | None) -> float:
         return self._previous_end or (source.began if source is not None else now())
 
-    def after_step(self, optimizer: Any) -> None:
-        """Note that an optimizer has made a step."""
+    def _note_compiled_steps(self, ended: float) -> None:
+        """Note steps that ended at this time at the latest, and that no hook showed.
+
+        If a compiled function makes a whole step, the backward pass is seen, and the step is a part of a graph: the
+        weights have changed since.
+        """
+        for mirror in list(self.mirrors.values()):
+            optimizer = mirror.optimizer() if mirror.losses and not mirror.has_hooks else None
+            if optimizer is not None and mirror.take_new_weights() and optimizer not in self._ignored:
+                self.before_step(optimizer)
+                self.after_step(optimizer, ended)
+
+    def after_step(self, optimizer: Any, ended: float | None = None) -> None:
+        """Note that an optimizer has made a step, now or at another time."""
         self.leave_steady()
         number, row = self._numbers.get(id(optimizer)), self._row
         if number is None or row is None:
@@ -482,7 +514,7 @@ class Observer:
         row.losses.setdefault(number, []).extend(losses)
         row.steps[number] = row.steps.get(number, 0) + 1
         row.closures += closures if closures > 1 else 0
-        row.ended = self._previous_end = now()
+        row.ended = self._previous_end = now() if ended is None else ended
         if self._capture is not None:
             self._capture.steps += 1
             self._capture.last_activity = row.ended
@@ -656,6 +688,7 @@ class Observer:
     def conclude(self) -> None:
         """Hand on what is open, at the end of a training."""
         self.leave_steady()
+        self._note_compiled_steps(now())
         self._end_phase(now())
         self._end_row()
 
