@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import provml
-from capture.contract import ask, measures_by_epoch
+from capture.contract import adaptations, ask, measures_by_epoch
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed; `pip install 'provml[sklearn]'`")
 
@@ -28,6 +28,8 @@ from capture.test_sklearn import X_TEST, Y_TEST, X, Y, captured, conforms, fit, 
 
 SLACK = 0.002
 """Seconds by which two readings of the clock may differ."""
+CLASS_COUNTS = """SELECT ?count { ?v a provml:ModelHyperparameterValue ; prov:value ?count ;
+                  provlake:wasDerivedFromAttribute/rdfs:label "n_classes" }"""
 
 
 def candidates(store: Any, name: str) -> list[Any]:
@@ -106,12 +108,33 @@ def test_folds_and_epochs_recorded_after_a_fit_are_within_the_time_of_their_stag
         assert all(float(own) >= float(total) - SLACK for own, total in seconds)
 
 
-def test_partial_fits_between_scores_and_after_a_fit_continue_from_the_model_before(home: Path):  # noqa: F811
-    model = SGDClassifier(random_state=0)
+def test_partial_fits_between_scores_are_one_training_whose_model_each_score_evaluates(home: Path):  # noqa: F811
+    model = SGDClassifier(learning_rate="constant", eta0=0.1, random_state=0)
     with captured(home) as capture:
-        for _ in range(2):
+        for number in range(3):
             capture.partial_fit(model, X, Y, classes=range(10))
-            capture.score(model, X_TEST, Y_TEST)
+            capture.score(model, X, Y)
+            capture.evaluate(model, X_TEST, Y_TEST, scoring="accuracy")
+            model.set_params(eta0=0.1 / (number + 2))
+    with provml.open(home) as store:
+        epochs = ask(
+            store,
+            """SELECT ?index { ?test a provml:EvaluationExecution ; prov:used ?model . ?model a provml:Model ;
+               prov:wasGeneratedBy/provml:sectionIndex ?index } ORDER BY ?index""",
+        )
+        assert [index for (index,) in epochs] == [1, 1, 2, 2, 3, 3]
+        late = """SELECT ?t { ?t a provml:TrainingExecution ; prov:endedAtTime ?end .
+                  ?e provml:wasSectionOf ?t . FILTER NOT EXISTS { ?e prov:endedAtTime ?late FILTER (?late > ?end) }
+                  ?test a provml:EvaluationExecution ; prov:endedAtTime ?after FILTER (?after > ?end) }"""
+        assert len(set(ask(store, late))) == 1, "the training ended with its last epoch, not with the last score"
+        assert [row[0] for row in ask(store, CLASS_COUNTS)] == [10]
+        assert [row[:2] for row in adaptations(store)] == [(2, "eta0"), (3, "eta0")]
+        conforms(store)
+
+
+def test_a_partial_fit_after_a_fit_continues_from_its_model(home: Path):  # noqa: F811
+    with captured(home) as capture:
+        capture.partial_fit(SGDClassifier(random_state=0), X, Y, classes=range(10))
         fitted = capture.fit(SGDClassifier(random_state=0, max_iter=5, tol=None), X, Y)
         capture.partial_fit(fitted, X, Y)
     with provml.open(home) as store:
@@ -120,7 +143,7 @@ def test_partial_fits_between_scores_and_after_a_fit_continue_from_the_model_bef
             """SELECT ?at ?by { ?t a provml:TrainingExecution ; prov:startedAtTime ?at .
                OPTIONAL { ?t prov:used ?model . ?model a provml:Model ; prov:wasGeneratedBy ?by } } ORDER BY ?at""",
         )
-        assert [by is not None for _, by in rows] == [False, True, False, True]
+        assert [by is not None for _, by in rows] == [False, False, True]
         conforms(store)
 
 

@@ -126,7 +126,6 @@ class Recorder:
         if capture is None:
             return None
         self._transforms[estimator] = count + 1
-        capture._conclude_partial()
         x = args[0] if args else kwargs.get("X")
         using = _tables.record_table(capture.run, x, "", "X")
         values = {"transformer": type(estimator).__name__, "method": name, **_introspect.parameters(estimator)}

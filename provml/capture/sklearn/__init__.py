@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
+from time import perf_counter
 from typing import Any, TypeVar, Unpack
 
 from provml.capture import _tables
@@ -44,6 +45,8 @@ class Capture(CaptureBase, HyperparameterSource):
         self._partial: Any = None
         """Estimator of the open training by `partial_fit`."""
         self._passes = 0
+        self._passed = 0.0
+        """When the last call of `partial_fit` ended."""
         self._using: list[Data] = []
         self._fitted: IdentityMap[Data] = IdentityMap()
         """Fitted transformers."""
@@ -276,7 +279,10 @@ class Capture(CaptureBase, HyperparameterSource):
     # ---- pass by pass
 
     def partial_fit(self, estimator: E, X: Any, *y: Any, **named: Any) -> E:  # noqa: N803
-        """Call `estimator.partial_fit(X, y)` and record an epoch; consecutive calls form one training."""
+        """Call `estimator.partial_fit(X, y)` and record an epoch; its calls form one training until another one begins.
+
+        Scores in between are evaluations of the model as it is after the epoch.
+        """
         is_new = self._partial is not estimator
         if is_new:
             self._conclude_partial()
@@ -295,7 +301,7 @@ class Capture(CaptureBase, HyperparameterSource):
     def _before_pass(self, estimator: Any, x: Any, y: Any, weights: Any, is_new: bool) -> None:
         using = self._data_of("training", x, y)
         if is_new or self.stage is None:
-            self._passes = 0
+            self._passes, self._passed = 0, 0.0
             values = _introspect.describe(estimator)
             values |= {"sample_weight": _introspect.encode_param(weights)} if weights is not None else {}
             stage = self.begin_training(values, using=using, model=estimator)
@@ -316,6 +322,7 @@ class Capture(CaptureBase, HyperparameterSource):
     def _after_pass(self, fitted: Any) -> None:
         loss = getattr(fitted, "loss_", None)
         self.close_epoch({"loss": loss} if isinstance(loss, float) else {})
+        self._passed = perf_counter()
         if self._passes == 1 and self.stage is not None and (layers := _introspect.layers(fitted)):
             self.stage.layers(layers)
 
@@ -324,16 +331,30 @@ class Capture(CaptureBase, HyperparameterSource):
         partial = self._partial
         if partial is not None:
             try:
-                self._save(partial)
+                self._save_partial()
                 self._end_passes(partial)
             finally:
                 self._partial = None
 
+    def _save_partial(self) -> None:
+        """Save the model of the open training by `partial_fit` as it is now."""
+        if self._partial is not None:
+            self._save(self._partial)
+
     @never_raise
     def _end_passes(self, partial: Any) -> None:
         if self.stage is not None:
-            super().saved(self._save_to, **_introspect.characteristics(partial))
-            self.end_training()
+            fields, is_recorded = _introspect.characteristics(partial), not self.models.changed_parts()
+            model = super().saved(self._save_to, **fields)
+            if model is not None and is_recorded and self._save_to is None:  # an evaluation recorded it without these
+                self.run.saved(model, None, **fields)
+            self._end_training_with_last_pass()
+
+    def _end_training_with_last_pass(self) -> None:
+        """End the training by `partial_fit` when its last epoch ended: scores may have been computed since."""
+        if self.stage is not None and self._passed:
+            self.stage.done(ago=max(perf_counter() - self._passed, 0.0))
+        self.end_training()
 
     def current_hyperparameters(self) -> dict[str, Any]:
         return _introspect.describe(self._partial) if self._partial is not None else {}
@@ -341,8 +362,8 @@ class Capture(CaptureBase, HyperparameterSource):
     # ---- scores
 
     def score(self, estimator: Any, X: Any, y: Any = None, **named: Any) -> float:  # noqa: N803
-        """Call `estimator.score(X, y)` and record an evaluation."""
-        self._conclude_partial()
+        """Call `estimator.score(X, y)` and record an evaluation. A training by `partial_fit` goes on."""
+        self._save_partial()
         test = self._before_test(estimator, X, y)
         try:
             value: float = estimator.score(X, **named) if y is None else estimator.score(X, y, **named)
@@ -357,7 +378,7 @@ class Capture(CaptureBase, HyperparameterSource):
         from sklearn.metrics import get_scorer
 
         scorers = _introspect.scorers_by_name(scoring)
-        self._conclude_partial()
+        self._save_partial()
         test = self._before_test(estimator, X, y)
         try:
             scores = {name: get_scorer(scorer)(estimator, X, y) for name, scorer in scorers.items()}
@@ -404,7 +425,7 @@ class Capture(CaptureBase, HyperparameterSource):
     def _end_partial_training(self) -> None:
         partial, self._partial = self._partial, None
         if partial is not None:
-            self.end_training()
+            self._end_training_with_last_pass()
 
     def done(self, *, error: BaseException | None = None) -> None:
         """End and save what is open."""

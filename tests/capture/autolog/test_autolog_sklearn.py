@@ -204,3 +204,13 @@ def test_an_explicit_capture_is_not_recorded_twice(home: Path):
         model.score(X_TEST[:50], Y_TEST[:50])  # without the capture: recorded by autolog, into the same run
     kinds = [kind for kind, _ in stages(home)]
     assert kinds == ["Training", "Evaluation", "Validation", "Evaluation"]
+
+
+def test_scores_and_transforms_between_partial_fits_leave_one_training(recording: Path):
+    scaler, model = StandardScaler().fit(X), SGDClassifier(random_state=0)
+    for _ in range(2):
+        model.partial_fit(scaler.transform(X), Y, classes=range(10))
+        model.score(scaler.transform(X_TEST), Y_TEST)
+    kinds = [kind for kind, _ in stages(recording)]
+    assert kinds.count("Training") == 1
+    assert kinds.count("Evaluation") == 2
