@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -167,6 +167,11 @@ def _torch_parameters(module: Any) -> dict[str, Any]:
 
 
 # ---- values
+
+
+def layer_count(layers: Iterable[Mapping[str, Any]]) -> int | None:
+    """Return the number of layers, without the networks around them; None if there are none."""
+    return sum(not layer.get("is_network") for layer in layers) or None
 
 
 def _is_secret(key: str, value: Any) -> bool:

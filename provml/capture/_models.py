@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +100,15 @@ class CaptureModels:
         """Set one of several networks that a training changes."""
         self._parts[name] = TrainedModel(stage, self._progress, initial, name)
         self._by_object.set(model, self._parts[name])
+
+    def join_part(self, name: str, model: Any, stage: Stage) -> None:
+        """Set one of several networks of a training that has begun, which may have changed this one before."""
+        known = self._by_object.get(model)
+        if isinstance(known, TrainedModel) and known.stage is stage:
+            self._parts[name] = replace(known, name=name)
+            self._by_object.set(model, self._parts[name])
+        else:
+            self.begin_part(name, model, stage, self.lookup(model))
 
     def changed_parts(self) -> list[str]:
         """Return the networks of the last training whose weights were not recorded as they are now, by name."""

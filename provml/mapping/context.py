@@ -102,7 +102,16 @@ class MappingContext:
     def part_iri(self, section: SectionState, kind: str, name: str = "") -> IRI:
         """Return a new IRI for a part of a section; a number makes it unique if the name occurred before."""
         key = f"{kind}/{iris.quote_segment(name)}" if name else kind
-        count = section.counts[key] = section.counts.get(key, 0) + 1
+        section.counts[key] = section.counts.get(key, 0) + 1
+        return self._part_iri(section, kind, key)
+
+    def last_part_iri(self, section: SectionState, kind: str, name: str) -> IRI | None:
+        """Return the last IRI for a part of a section with this name; None if it has no such part."""
+        key = f"{kind}/{iris.quote_segment(name)}"
+        return self._part_iri(section, kind, key) if section.counts.get(key) else None
+
+    def _part_iri(self, section: SectionState, kind: str, key: str) -> IRI:
+        count = section.counts[key]
         number = f"/{count}" if count > 1 or kind == "adaptation" else ""
         return IRI(f"{self.run}/{section.path}/{key}{number}{section.iri_suffix}")
 

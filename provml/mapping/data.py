@@ -12,6 +12,7 @@ from provml.journal.events import LEARNING_KINDS
 from provml.journal.location import parse_location
 from provml.mapping import iris
 from provml.mapping.context import MappingContext
+from provml.mapping.layers import schema_of_model
 from provml.mapping.state import ArtifactState, SectionState
 from provml.model.values import IRI
 from provml.rdf.json_values import decode_value
@@ -280,8 +281,7 @@ def map_produced(context: MappingContext, event: events.Produced) -> None:
     iri = IRI(artifact.iri)
     if artifact.kind == "model":
         stage = context.stage_state(event.location)
-        if stage.counts.get("network"):
-            values["has_model_schema"] = IRI(f"{context.section_iri(stage)}/network")
+        values["has_model_schema"] = schema_of_model(context, stage, artifact.name)
         if artifact.sha256:  # links the runs that continue from the file
             values["alternate_of"] = _file_content(context, artifact)
     context.emit(_data_node(context, artifact, iri, **values))

@@ -9,6 +9,7 @@ from provml import vocab
 from provml.journal import events
 from provml.mapping import iris
 from provml.mapping.context import MappingContext
+from provml.mapping.state import SectionState
 from provml.model.values import IRI
 from provml.rdf import KIND_OF_DATATYPE
 from provml.rdf.json_values import decode_value
@@ -22,9 +23,12 @@ BLOCKS: dict[str, type[vocab.Block]] = {
     "Decoder": vocab.DecodingBlock,
 }
 LAYER_KEYS = frozenset(
-    {"name", "type", "index", "block", "is_block", "input_shape", "output_shape", "parameter_count", "parameters"}
+    {"name", "type", "index", "block", "is_block", "is_network"}
+    | {"input_shape", "output_shape", "parameter_count", "parameters"}
 )
 """Keys of a layer that have a meaning of their own; all others are parameters of the layer."""
+
+NETWORK = "network"
 
 Layer = dict[str, Any]
 
@@ -53,6 +57,15 @@ class Network:
         name = str(layer.get("name"))
         return self._members.get(name, []) if self._by_name.get(name) == node else []
 
+    def layers_inside(self, block: str) -> list[Layer]:
+        """Return all layers inside a block, also those of blocks in it. A block precedes its layers."""
+        blocks, inside = {block}, []
+        for layer in self.layers:
+            if layer.get("block") in blocks:
+                blocks.add(str(layer.get("name")))
+                inside.append(layer)
+        return inside
+
     def top_level(self) -> list[IRI]:
         """Return the layers that are in no block."""
         return [node for block, nodes in self._members.items() if block not in self._by_name for node in nodes]
@@ -61,7 +74,7 @@ class Network:
 def map_layers(context: MappingContext, event: events.Layers) -> None:
     """Map the layers of the network that a stage trains; a second such event describes another network."""
     stage = context.section_state(event.location)
-    network = Network(context.part_iri(stage, "network"), event.layers)
+    network = Network(context.part_iri(stage, NETWORK), event.layers)
     total = 0
     for number, (layer, node) in enumerate(zip(network.layers, network.nodes, strict=True), 1):
         parameters = _emit_parameters(context, event.location, layer, node)
@@ -70,15 +83,34 @@ def map_layers(context: MappingContext, event: events.Layers) -> None:
         if parameters:
             context.emit_execution(event.location, used=parameters)
     context.emit_execution(event.location, used=network.iri)
+    count = sum(not layer.get("is_network") for layer in network.layers)
+    _emit_schema(context, network.iri, count, total, network.top_level())
+    for layer, node in zip(network.layers, network.nodes, strict=True):
+        if layer.get("is_network"):
+            inside = network.layers_inside(str(layer.get("name")))
+            total = sum(int(item.get("parameter_count") or 0) for item in inside)
+            iri = context.part_iri(stage, NETWORK, str(layer.get("name")))
+            _emit_schema(context, iri, len(inside), total, network.members_of(layer, node))
+
+
+def _emit_schema(context: MappingContext, iri: IRI, count: int, parameters: int, layers: list[IRI]) -> None:
     context.emit(
         vocab.ModelSchemaValue(
-            network.iri,
+            iri,
             was_derived_from_attribute=context.plan.model_schema(),
-            layer_count=len(network.nodes),
-            parameter_count=total or None,
-            has_layer=network.top_level(),
+            layer_count=count,
+            parameter_count=parameters or None,
+            has_layer=layers,
         )
     )
+
+
+def schema_of_model(context: MappingContext, stage: SectionState, name: str) -> IRI | None:
+    """Return the network of a model that a stage produced: the one of its name, if the stage trains several."""
+    own = context.last_part_iri(stage, NETWORK, name)
+    if own is not None or not stage.counts.get(NETWORK):
+        return own
+    return IRI(f"{context.section_iri(stage)}/{NETWORK}")
 
 
 def _emit_parameters(context: MappingContext, location: str, layer: Layer, node: IRI) -> list[IRI]:
@@ -113,7 +145,7 @@ def _layer_node(network: Network, number: int, layer: Layer, node: IRI, paramete
         "has_parameter": parameters,
     }
     members = network.members_of(layer, node)
-    if members or layer.get("is_block"):
+    if members or layer.get("is_block") or layer.get("is_network"):
         block = BLOCKS.get(str(layer.get("type", "")), vocab.Block)
         return block(node, has_layer=members, **values)
     return vocab.Layer(node, **values)

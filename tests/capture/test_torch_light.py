@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import provml
+from provml.store.run_tables import RunTables
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
 
@@ -236,8 +237,14 @@ def test_a_scheduler_is_recorded_with_its_settings(tmp_path: Path, create: Any, 
     assert {f"scheduler.{name}": value for name, value in expected.items()}.items() <= values.items()
 
 
+def sizes_of_models(store: Any) -> list[tuple[Any, ...]]:
+    """Return the name, the number of layers and the number of parameters of each model."""
+    models = RunTables(store, store.runs()[0]).models()
+    return sorted((name, layers, parameters) for name, _, layers, parameters, *_ in models)
+
+
 def test_several_networks_are_models_of_their_own(tmp_path: Path):
-    networks = {"generator": network(), "critic": network()}
+    networks = {"generator": network(), "critic": torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Linear(5, 3))}
     optimizers = {name: torch.optim.SGD(item.parameters(), lr=0.1) for name, item in networks.items()}
     home = tmp_path / "home"
     with pytest.raises(provml.ProvmlError, match=r"\{network\}"):
@@ -253,7 +260,10 @@ def test_several_networks_are_models_of_their_own(tmp_path: Path):
         with capture.evaluation(name="both") as test:
             test.measured(score=1.0)
     layers = [layer["name"] for layer in events(home, "layers")[0]["layers"]]
-    assert layers == ["generator", "generator.Linear", "critic", "critic.Linear"]
+    assert layers == ["generator", "generator.Linear", "critic", "critic.0", "critic.1"]
+    assert begin_values(home)["num_layers"] == 3
+    with provml.open(home) as store:
+        assert sizes_of_models(store) == [("critic", 2, 43), ("generator", 1, 10)]
     models = {event["ref"]: Path(event["path"]).name for event in events(home, "data") if event["kind"] == "model"}
     assert sorted(models.values()) == ["critic.pt", "generator.pt"]
     used = [(event["at"], models[event["ref"]]) for event in events(home, "used") if event["role"] == "model"]

@@ -16,6 +16,7 @@ from typing import Any, Self, Unpack
 
 from provml.capture._data import record_data
 from provml.capture._hyperparameters import MANUAL
+from provml.capture._layers import layer_count
 from provml.capture._section import SafeEpoch, SafeSection
 from provml.capture._settings import CaptureSettings, Watch
 from provml.capture.base import CaptureBase, check_save_path
@@ -309,7 +310,7 @@ class Capture(CaptureBase):
     @never_raise
     def _begin(self, planned: int | None, first: int) -> None:
         layers: list[dict[str, Any]] = self.try_or(self._networks.layers, [])
-        values = self._settings(planned) | {"num_layers": len(layers) or None}
+        values = self._settings(planned) | {"num_layers": layer_count(layers)}
         self.data.reset("training", "validation")
         trained, using = self._trained_object(), self._loader.initial_data()
         stage = self.begin_training(values, using=using, model=trained, after=self._resumed_from(trained, first))

@@ -44,12 +44,12 @@ class Networks:
         return next((name for name, network in self.items() if network is original), None)
 
     def layers(self) -> list[dict[str, Any]]:
-        """Return the layers of all networks; each of several networks is a block of its name."""
+        """Return the layers of all networks; each of several networks is a block of its name around its layers."""
         if "" in self.by_name:
             return _layers.torch_layers(unwrap_network(self.by_name[""]))
         layers: list[dict[str, Any]] = []
         for name, network in self.items():
-            layers.append({"name": name, "type": type(network).__name__, "is_block": True})
+            layers.append({"name": name, "type": type(network).__name__, "is_network": True})
             for layer in _layers.torch_layers(network):
                 block = f"{name}.{layer['block']}" if layer.get("block") else name
                 layers.append({**layer, "name": f"{name}.{layer['name']}", "block": block})

@@ -30,6 +30,7 @@ from capture.contract import (
 )
 from provml.capture.autolog import current
 from provml.recording.run import Run
+from provml.store.run_tables import RunTables
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
 
@@ -264,6 +265,28 @@ def test_each_of_several_networks_is_a_model(isolated_home: Path, tmp_path: Path
             ("Net", "first.pt"),
             ("Linear", "second.pt"),
         ]
+
+
+def test_a_network_that_is_trained_later_joins_with_its_layers(isolated_home: Path):
+    """The generator of a GAN makes its first step after several of its critic."""
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False, frameworks=["torch"]):
+        first, second = loops.Net(), torch.nn.Linear(8, 3)
+        optimizers = [torch.optim.SGD(network.parameters(), lr=0.1) for network in (first, second)]
+        for number, (x, y) in enumerate(torch.utils.data.DataLoader(loops.data(), batch_size=6)):
+            for network, optimizer in zip((first, second)[: 1 + number % 2], optimizers, strict=False):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(network(x), y).backward()
+                optimizer.step()
+    with provml.open(isolated_home / "home") as store:
+        models = [(row[0], row[2]) for row in RunTables(store, store.runs()[0]).models()]
+        inside = len(list(first.modules())) - 1
+        assert sorted(models) == [("Linear", 1), ("Net", inside)]
+        counts = ask(
+            store,
+            """SELECT ?count { ?training a provml:TrainingExecution ; prov:used ?v . ?v prov:value ?count ;
+               provlake:wasDerivedFromAttribute/rdfs:label "num_layers" } ORDER BY ?count""",
+        )
+        assert counts == [(inside,), (inside + 1,)]
 
 
 def test_an_optimizer_at_the_address_of_another_begins_a_training(isolated_home: Path):

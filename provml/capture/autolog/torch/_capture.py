@@ -11,6 +11,7 @@ from typing import Any
 
 from provml.capture import _data
 from provml.capture._hyperparameters import Technique, is_same
+from provml.capture._layers import layer_count
 from provml.capture.autolog._loop_capture import EVALUATIONS, Change, LoopCapture, Steps, to_floats
 from provml.capture.autolog._timeline import Phase, Row
 from provml.capture.torch._networks import Networks
@@ -19,6 +20,7 @@ from provml.capture.torch._schedulers import SchedulerState, initial_settings, s
 from provml.recording import inherit
 from provml.recording.data import Data
 from provml.recording.safety import never_raise
+from provml.recording.stages import Stage
 
 
 class WeakList:
@@ -177,7 +179,7 @@ class Capture(LoopCapture):
         named = setup.named_networks()
         model = named.get("") or next(iter(setup.optimizers), None)
         parts = [(name, network, self.models.lookup(network)) for name, network in named.items() if name]
-        values = self._settings() | {"num_layers": len(layers) or None}
+        values = self._settings() | {"num_layers": layer_count(layers)}
         using = self._training_data()
         stage = self.begin_training(values, using=using, model=model, after=after, ago=perf_counter() - began)
         self.tracker.begin_with(setup.scheduler_states)
@@ -252,17 +254,26 @@ class Capture(LoopCapture):
         self.setup.add_optimizer(optimizer)
         for scheduler in schedulers:
             self.setup.add_scheduler(scheduler)
-        is_new = network not in self.setup.networks
-        if network is not None and is_new:
+        is_new = network is not None and network not in self.setup.networks
+        if is_new:
             self.setup.networks.append(network)
             if self.stage is not None:
                 for name, item in self.setup.named_networks().items():
-                    self.models.begin_part(name, item, self.stage, self.models.lookup(item))
+                    self.models.join_part(name, item, self.stage)
         self._set_optimizers()
         if self.stage is not None:
             names = [type(item).__name__ for item in self.setup.optimizers]
             self.stage.parameters(optimizer=", ".join(names), **self._new_hyperparameters())
-            self.stage.layers(self.try_or(self._layers, list[dict[str, Any]]()))
+            if is_new:
+                self._add_layers(self.stage)
+
+    def _add_layers(self, stage: Stage) -> None:
+        """Record the layers again, with those of a network that joined."""
+        layers = self.try_or(self._layers, list[dict[str, Any]]())
+        count = layer_count(layers)
+        if count is not None:
+            stage.parameters(**self.hyperparameters.select({"num_layers": count}))
+            stage.layers(layers)
 
     def _new_hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters by the names that they have with several optimizers."""
