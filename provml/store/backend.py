@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import re
@@ -15,7 +16,7 @@ import pyoxigraph as ox
 from provml.errors import ForkedStore, IndexDamaged
 from provml.rdf.namespaces import PREFIXES
 from provml.store import dialects, fork, query_process, query_view
-from provml.store.compaction import Compaction
+from provml.store.compaction import Compaction, has_space
 from provml.store.dialects import Dialect
 from provml.store.query_process import QueryLimits
 from provml.store.query_view import View
@@ -147,7 +148,12 @@ class OxigraphBackend:
         self.graph().flush()
 
     def start_compaction(self) -> None:
-        """Merge the files on the disk in a thread: queries are two to five times faster after large loads."""
+        """Merge the files on the disk in a thread: queries are two to five times faster after large loads.
+
+        Raises OSError if the disk has no space for it.
+        """
+        if self.folder is not None and not has_space(self.folder / "store", self.size_bytes()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self._compaction is None:
             self._compaction = Compaction(self.graph())
 

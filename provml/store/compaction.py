@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
+from pathlib import Path
 
 import pyoxigraph as ox
 
 MARKER = "uncompacted"
 """A file in the folder of an index that has doubled and is not compacted yet. Snapshots do not have it: compacting a
 private copy takes longer than the questions that the copy is made for."""
+SPACE_FACTOR = 3
+"""Free space that a compaction needs, as a multiple of the files: they are written again, without compression."""
+
+
+def has_space(store: Path, size: int) -> bool:
+    """Return whether the disk of a store has space to compact files of a size.
+
+    The engine would end in silence where it has none, after it has filled the disk.
+    """
+    return shutil.disk_usage(store).free >= SPACE_FACTOR * size
 
 
 class Compaction:
@@ -25,6 +37,7 @@ class Compaction:
     def _run(self, store: ox.Store) -> None:
         try:
             store.optimize()
+            store.flush()  # raises what was wrong: optimize() only ends before it is done
         except Exception as error:  # damaged files, a full disk
             self._error = error.with_traceback(None)  # its frames hold the store
 

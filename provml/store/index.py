@@ -267,15 +267,28 @@ class Index:
         """Save the checkpoint, and release the lock or remove the private copy."""
         if not self.backend.is_open:
             return
-        with contextlib.suppress(Exception):  # damaged files, a full disk: the index stays uncompacted
-            self._end_compaction()
-        if self._saved != self._committed:
-            with contextlib.suppress(OSError):  # a full disk: the next process reads those events again
-                self._save_committed()
+        for end in (self._end_compaction, self._save_if_changed):
+            try:
+                end()
+            except Exception as error:  # a full disk: the next process compacts, or reads those events again
+                if is_damaged(error):
+                    self._discard(error)
+                    break
         self.backend.close()
         self._write_checksums()
         for finalizer in self._finalizers:
             finalizer()
+
+    def _save_if_changed(self) -> None:
+        if self._saved != self._committed:
+            self._save_committed()
+
+    def _discard(self, damage: BaseException) -> None:
+        """Let the next process rebuild an index whose damage was found when it was too late to do so here."""
+        if self.folder is not None and not self.is_private:
+            report_damage(self.home, damage, REBUILDING)
+            with contextlib.suppress(OSError):  # read-only: the next process finds the damage too
+                (self.folder / "progress").unlink(missing_ok=True)
 
     def recreate(self, damage: BaseException | None = None) -> Index:
         """Return an empty index that replaces this one. If it is damaged, say so, and do not use its snapshot."""
@@ -654,9 +667,12 @@ class Index:
     # ---- compaction
 
     def mark_uncompacted(self) -> None:
-        """Note that the index has doubled, which is known to the next process as well."""
-        self._is_uncompacted = True
-        if self.folder is not None:
+        """Note that the index has doubled, which is known to the next process as well.
+
+        A private one is not compacted: closing it would wait for files that are removed then.
+        """
+        self._is_uncompacted = not self.is_private
+        if self.folder is not None and not self.is_private:
             with contextlib.suppress(OSError):  # a full disk: this process knows it
                 (self.folder / UNCOMPACTED).touch()
 

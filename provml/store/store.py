@@ -252,7 +252,9 @@ class Store:
         while True:
             try:
                 return sync(self._index, on_progress)
-            except OSError:
+            except OSError as error:
+                if is_damaged(error):
+                    raise
                 index = self._index.fallback()
                 if index is None:
                     raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 from provml.errors import IndexDamaged
 from provml.recording.run import record
 from provml.store import Store, checkpoint
+from provml.store.compaction import MARKER
+from provml.store.index import IndexLimits
 
 EVERYTHING = "SELECT ?s ?p ?o { ?s ?p ?o } ORDER BY ?s ?p ?o"
 UNSORTED = "SELECT ?s ?p ?o { ?s ?p ?o }"
@@ -126,6 +129,51 @@ def test_damage_that_only_the_engine_notices_is_healed_while_the_store_is_open(
     (message,) = caplog.messages
     assert "is damaged (block checksum mismatch)" in message
     assert "it is rebuilt from the journals" in message
+
+
+@pytest.fixture
+def uncompacted(home: Path) -> Path:
+    """A home whose index is due for compaction, and has damage that only the engine notices."""
+    shutil.rmtree(home / "index")
+    run = record("third", home=home, strict=True, run="third", capture_environment=False)
+    with run, run.training() as training:
+        for epoch in training.epochs(200):
+            epoch.measured(loss=1 / epoch.index)
+    with Store(home, limits=IndexLimits(transaction_bytes=1000, compact_min_bytes=1 << 30)) as store:
+        store.sync()
+    damage_blocks(home / "index" / "store")
+    (home / "index" / "checksums").unlink()
+    (home / "index" / MARKER).touch()
+    return home
+
+
+def test_damage_that_a_compaction_finds_is_healed(uncompacted: Path, caplog: pytest.LogCaptureFixture):
+    with Store(uncompacted) as store:
+        store.sync()
+        while store.is_compacting:
+            time.sleep(0.01)
+        store.sync()
+        assert not store.is_private
+        (message,) = caplog.messages
+        assert "is damaged (block checksum mismatch)" in message
+        assert "it is rebuilt from the journals" in message
+        assert len(store.runs()) == 3
+
+
+def test_damage_that_a_compaction_finds_while_the_store_is_closed_is_healed_by_the_next_process(
+    uncompacted: Path, caplog: pytest.LogCaptureFixture
+):
+    with Store(uncompacted) as store:
+        store.sync()
+    (message,) = caplog.messages
+    assert "is damaged (block checksum mismatch)" in message
+    caplog.clear()
+    with Store(uncompacted) as store:
+        assert not store.is_private
+        assert len(store.runs()) == 3
+        assert len(store.query(UNSORTED).rows) > 1000
+    assert caplog.messages == []
+    assert not (uncompacted / "index" / MARKER).exists()
 
 
 @pytest.mark.parametrize("read", ["graphs", "graphs-in-process", "export"])

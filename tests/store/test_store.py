@@ -13,9 +13,11 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -964,6 +966,32 @@ def test_an_index_is_replaced_during_a_compaction(home: Path, slow_compaction: t
         threading.Timer(0.3, slow_compaction.set).start()
         store.rebuild()
         assert quads(store) == before
+
+
+def test_an_index_is_not_compacted_on_a_disk_without_space_for_it(home: Path, monkeypatch: pytest.MonkeyPatch):
+    train(home, epochs=20, batches=200)
+    marker = home / "index" / "uncompacted"
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10_000))
+        with Store(home, limits=EAGER_COMPACTION) as store:
+            store.sync()
+            assert not store.is_compacting
+            assert not store.is_private
+            before = quads(store)
+    assert marker.exists()
+    with Store(home) as store:
+        assert quads(store) == before
+    assert not marker.exists()
+
+
+def test_a_private_index_is_not_compacted(home: Path):
+    with Store(home):
+        train(home, epochs=20, batches=200)
+        with Store(home, limits=replace(EAGER_COMPACTION, memory_max_bytes=0)) as second:
+            second.sync()
+            assert second.is_private
+            assert second.index_folder is not None
+            assert not second.is_compacting
 
 
 @pytest.mark.parametrize("error", [OSError("No space left on device"), RuntimeError("Corruption: block checksum")])
