@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -69,7 +69,9 @@ DATASETS = f"""SELECT ?data ?name ?at ?did ?size ?sha256 ?path WHERE {{ # all in
 }} ORDER BY ?started ?name"""
 
 ROLES = f"""SELECT ?at ?data ?role WHERE {{
-  {MEMBER} ?at prov:qualifiedUsage ?usage . ?usage prov:entity ?data ; prov:hadRole/rdfs:label ?role .
+  {MEMBER}
+  {{ ?at prov:qualifiedUsage ?usage }} UNION {{ ?section provml:wasSectionOf ?at ; prov:qualifiedUsage ?usage }}
+  ?usage prov:entity ?data ; prov:hadRole/rdfs:label ?role .
 }} ORDER BY ?role"""
 
 MODELS = f"""SELECT ?model ?name ?by ?layers ?parameters ?size ?sha256 ?path WHERE {{
@@ -173,13 +175,13 @@ class RunTables:
         return Answer(columns, [(self.place(during), *rest) for during, *rest in self.select(ADAPTATIONS)])
 
     def datasets(self) -> Answer:
-        """Return a row per dataset and stage that used or made it."""
+        """Return a row per dataset and stage that used or made it; data with several names is one dataset."""
         roles: dict[tuple[str, str], list[str]] = {}
         for at, data, role in self.select(ROLES):
             roles.setdefault((at, data), []).append(str(role).removesuffix(" role"))
         rows = [
-            (name, f"{did} {self.place(at)}", role, size, sha256, path)
-            for data, name, at, did, size, sha256, path in self.select(DATASETS)
+            (names, f"{did} {self.place(at)}", role, size, sha256, path)
+            for names, data, at, did, size, sha256, path in _with_all_names(self.select(DATASETS))
             for role in (roles.get((at, data), [None]) if did == "used by" else [None])
         ]
         return Answer(["dataset", "where", "role", "bytes", "sha256", "path"], rows)
@@ -196,3 +198,22 @@ class RunTables:
             values.setdefault(name, []).append(value.strip() if isinstance(value, str) else value)
         rows = [(name, items[0] if len(items) == 1 else ", ".join(map(str, items))) for name, items in values.items()]
         return Answer(["name", "value"], rows)
+
+
+def _with_all_names(rows: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of `DATASETS` with all names of their data first, and one row for data with several names.
+
+    A journal refers to data by its content. Of data of one content that a run made under several names, it does not
+    say under which of them a stage used it.
+    """
+    made: dict[Any, dict[str, None]] = {}
+    for _, name, _, did, _, sha256, _ in rows:
+        if did == "made by" and sha256:
+            made.setdefault(sha256, {})[str(name)] = None
+    own = {data for data, _, _, did, *_ in rows if did == "made by"}
+    names: dict[tuple[Any, ...], dict[str, None]] = {}
+    for data, name, at, did, size, sha256, path in rows:
+        aliases = made.get(sha256, {}) if did == "used by" and data in own else {}
+        names.setdefault((data, at, did, size, sha256, path), {}).update({**aliases, str(name): None})
+    for facts, aliases in names.items():
+        yield ", ".join(aliases), *facts

@@ -116,3 +116,21 @@ def test_show_lists_a_step_once_with_its_most_specific_kind(tmp_path: Path):
         ("gray", "filter"),
         ("other", "step"),
     ]
+
+
+def test_show_lists_data_with_all_its_names(tmp_path: Path):
+    """Two data of one content are one; the journal does not say under which name a stage used it."""
+    with record("m", run="r1", home=tmp_path, capture_environment=False) as run:
+        with run.split() as split:
+            names = ("training", "validation")
+            parts = [split.produced(b"same", name=name, role=name, kind="dataset") for name in names]
+        with run.training(using=parts) as training, training.epoch(1) as epoch:
+            epoch.used(run.dataset(b"more", name="more"), role="training")
+    rows = [(row["dataset"], row["where"], row["role"]) for row in json_of(tmp_path, "show")["datasets"]]
+    assert rows == [
+        ("training", "made by split", None),
+        ("validation", "made by split", None),
+        ("more", "used by training", "training"),
+        ("training, validation", "used by training", "training"),
+        ("training, validation", "used by training", "validation"),
+    ]
