@@ -310,7 +310,8 @@ def add_missing_times(schema: dict[str, Table]) -> str:
 def _trainings(epochs: Table) -> list[Table]:
     """Return the epochs of each training: another one begins where the number of the epoch does not increase.
 
-    A number that is too large for its place, such as 19912 between 198 and 200, is damaged and begins none.
+    A number that is too large for its place, such as 19912 between 198 and 200, is damaged and begins none. One that
+    follows directly on the number before is right, also if the next training begins with it again.
     """
     trainings: list[Table] = []
     last = math.inf
@@ -320,7 +321,7 @@ def _trainings(epochs: Table) -> list[Table]:
         if number <= last:
             trainings.append([])
         trainings[-1].append(row)
-        if number <= last or not last < following <= number:
+        if number <= last + 1 or not last < following <= number:
             last = number
     return trainings
 

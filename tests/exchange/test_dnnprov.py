@@ -308,6 +308,16 @@ def test_a_damaged_number_of_an_epoch_begins_no_training_where_trainings_have_no
     assert epochs == [[1, 113, 3], [1]]
 
 
+def test_a_training_that_begins_with_the_last_epoch_of_the_one_before_is_another_training(tmp_path: Path):
+    resumed = '3|"205.0"|"5.0"|0.25|1\n3|"215.0"|"5.0"|0.25|2'
+    text = PIPES.replace('3|"205.0"|"5.0"|0.25|0', resumed).replace("COPY 3 RECORDS", "COPY 4 RECORDS")
+    runs = dnnprov.read_journals(dump(tmp_path, text)).values()
+    epochs = [
+        [event.index for event in run if isinstance(event, events.Begin) and event.kind == "epoch"] for run in runs
+    ]
+    assert epochs == [[1, 2], [2, 3]]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
