@@ -90,6 +90,14 @@ MODELS = f"""SELECT ?model ?name ?by ?layers ?parameters ?size ?sha256 ?path WHE
   OPTIONAL {{ ?by prov:startedAtTime ?started }}
 }} ORDER BY ?started ?name"""
 
+MODEL_FILES = f"""SELECT ?model ?path ?size ?sha256 WHERE {{
+  {MEMBER}
+  {{ ?model prov:wasGeneratedBy ?at }} UNION {{ ?by provml:wasSectionOf ?at . ?model prov:wasGeneratedBy ?by }}
+  ?model a provml:Model ; provlake:path ?path ; prov:alternateOf ?file .
+  ?file provlake:path ?path ; provlake:sha256 ?sha256 .
+  OPTIONAL {{ ?file provlake:sizeBytes ?size }}
+}} ORDER BY ?model ?path"""
+
 ADAPTATIONS = """SELECT ?during ?name ?old ?value ?technique ?reason ?by WHERE {
   ?at a provml:AdaptationExecution ; provlake:wasMemberOfWorkflowExecution $run .
   ?node prov:wasGeneratedBy ?at ; prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
@@ -187,8 +195,17 @@ class RunTables:
         return Answer(["dataset", "where", "role", "bytes", "sha256", "path"], rows)
 
     def models(self) -> Answer:
+        """Return a row per model and file, with size and digest of this file."""
         columns = ["model", "made by", "layers", "parameters", "bytes", "sha256", "path"]
-        return Answer(columns, [(name, self.place(by), *rest) for _, name, by, *rest in self.select(MODELS)])
+        contents: dict[tuple[Any, Any], list[tuple[Any, Any]]] = {}
+        for model, path, size, sha256 in self.select(MODEL_FILES):
+            contents.setdefault((model, path), []).append((size, sha256))
+        rows = []
+        for model, name, by, layers, parameters, size, sha256, path in self.select(MODELS):
+            files = contents.get((model, path), [])
+            content = files[0] if len(files) == 1 else (size, sha256)
+            rows.append((name, self.place(by), layers, parameters, *content, path))
+        return Answer(columns, rows)
 
     def environment(self) -> Answer:
         """Return the environment of the run; values that differ between writers are joined."""

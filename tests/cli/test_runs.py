@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 from pathlib import Path
 
@@ -116,6 +117,16 @@ def test_show_lists_a_step_once_with_its_most_specific_kind(tmp_path: Path):
         ("gray", "filter"),
         ("other", "step"),
     ]
+
+
+def test_show_lists_each_file_of_a_model_with_its_own_digest(tmp_path: Path):
+    files = [tmp_path / "checkpoint.pt", tmp_path / "weights.pt"]
+    for file in files:
+        file.write_text(f"weights in {file.name}")
+    with record("m", home=tmp_path, capture_environment=False) as run, run.training() as training:
+        run.saved(training.produced(files[0]), files[1])
+    rows = {(row["path"], row["sha256"], row["bytes"]) for row in json_of(tmp_path, "show")["models"]}
+    assert rows == {(str(file), hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_size) for file in files}
 
 
 def test_show_lists_data_with_all_its_names(tmp_path: Path):
