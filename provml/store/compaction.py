@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
+from provml.store import fork
+
 MARKER = "uncompacted"
 """A file in the folder of an index that has doubled and is not compacted yet. Snapshots do not have it: compacting a
 private copy takes longer than the questions that the copy is made for."""
@@ -31,6 +33,8 @@ class Compaction:
 
     def __init__(self, store: ox.Store) -> None:
         self._error: Exception | None = None
+        self._store: ox.Store | None = store
+        fork.watch(self)  # the store may be garbage otherwise
         self._thread = threading.Thread(target=self._run, args=(store,), name="provml-compaction", daemon=True)
         self._thread.start()
 
@@ -40,6 +44,8 @@ class Compaction:
             store.flush()  # raises what was wrong: optimize() only ends before it is done
         except Exception as error:  # damaged files, a full disk
             self._error = error.with_traceback(None)  # its frames hold the store
+        finally:
+            self._store = None
 
     @property
     def is_running(self) -> bool:

@@ -1281,6 +1281,31 @@ def test_a_store_used_after_a_fork_is_an_error_and_the_child_exits_normally(home
         assert len(store.runs()) == 2
 
 
+def test_a_child_that_is_forked_while_an_abandoned_store_is_compacted_exits_normally(home: Path):
+    train(home, epochs=20, batches=200)
+    code = """
+        import gc, os, sys, threading
+        from provml.store import Store
+        from provml.store.compaction import Compaction
+        from provml.store.index import IndexLimits
+
+        goes_on, run = threading.Event(), Compaction._run
+        Compaction._run = lambda self, store: goes_on.wait() and run(self, store)
+        store = Store(sys.argv[1], limits=IndexLimits(transaction_bytes=1000, compact_min_bytes=0))
+        store.sync()
+        assert store.is_compacting
+        del store
+        gc.collect()
+        child = os.fork()
+        if child:
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            goes_on.set()
+        """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(home)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout == "0\n"
+
+
 # ---- run status
 
 
