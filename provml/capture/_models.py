@@ -28,7 +28,7 @@ class TrainedModel:
     progress: Callable[[], object]
     initial: Data | None = None
     name: str = ""
-    """The name of one of several networks that a training changes."""
+    """The name of the model, if it has one of its own, such as one of several networks that a training changes."""
     latest: Data | None = None
     latest_location: str = ""
     latest_progress: object = None
@@ -95,6 +95,11 @@ class CaptureModels:
         """Set the object that a training changes, and the model it continues from."""
         self._training, self._parts = TrainedModel(stage, self._progress, initial), {}
         self._by_object.set(model, self._training)
+
+    def set_name(self, name: str) -> None:
+        """Set the name of the model that the last training changes."""
+        if self._training is not None:
+            self._training.name = name
 
     def begin_part(self, name: str, model: Any, stage: Stage, initial: Data | None) -> None:
         """Set one of several networks that a training changes."""

@@ -783,3 +783,24 @@ def test_callbacks_that_stop_or_save_are_recorded_with_their_settings_and_models
     assert expected.items() <= values.items()
     names = [event["name"] for event in events if event["e"] == "data" and event["kind"] == "model"]
     assert names == ["teacher", "student", "distilled"]
+
+
+def test_a_model_has_its_name_also_if_its_fit_raised(tmp_path: Path):
+    def stop(epoch: int, logs: Any) -> None:
+        raise Boom("after the first epoch")
+
+    x, y = (array[:60] for array in DIGITS["training"])
+    layers = [keras.layers.Input((64,)), keras.layers.Dense(10, activation="softmax")]
+    teacher = keras.Sequential(layers, name="teacher")
+    teacher.compile("sgd", "sparse_categorical_crossentropy")
+    with Capture("school", home=tmp_path, strict=True) as capture:
+        with pytest.raises(Boom):
+            teacher.fit(x, y, verbose=0, callbacks=[capture, keras.callbacks.LambdaCallback(on_epoch_end=stop)])
+        teacher.evaluate(x, y, verbose=0, callbacks=[capture])
+    with provml.open(tmp_path) as store:
+        names = ask(
+            store,
+            """SELECT ?name { ?test a provml:EvaluationExecution ; prov:used ?model .
+            ?model a provml:Model ; provlake:wasDerivedFromAttribute/rdfs:label ?name }""",
+        )
+        assert names == [("teacher",)]

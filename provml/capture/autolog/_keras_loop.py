@@ -152,6 +152,8 @@ class Capture(LoopCapture):
         self._values = self.tracker.current_hyperparameters() | initial
         using = self._training_data(step.source)
         self.begin_training(values, using=using, model=model or self.members[0].optimizer(), ago=now() - step.began)
+        if model is not None:
+            self.models.set_name(own_name(model))
         self._describe(layers)
 
     def _describe(self, layers: list[dict[str, Any]]) -> None:

@@ -96,6 +96,7 @@ class Capture(CaptureBase, keras.callbacks.Callback):
         using = self.data.get("training", lambda: record_arguments(self.run, arguments, "training"))
         self._files = CheckpointFiles(self.models, self._callbacks if self._reads_files else [], own_name(model))
         stage = self.begin_training(values, using=using, model=model, after=self.try_or(self._restored_backup, None))
+        self.models.set_name(own_name(model))
         for kind in dict.fromkeys(self._optimizers.kinds):
             stage.implemented_by(kind, software="keras", version=keras.__version__, backend=keras.backend.backend())
         self._has_layers = bool(layers) and model.built
