@@ -51,6 +51,8 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         super().__init__(name, save_model=save_model, **settings)
         self._model: Any = None
         self._callbacks: list[Any] = []
+        self._evals_log: Any = {}
+        """The measures of all rounds, which XGBoost updates."""
         self._settings_may_change = True
         self._keeps_best = False
         self._objective: str | None = None
@@ -104,6 +106,7 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
         stage.implemented_by(str(values["booster"] or "gbtree"), software="xgboost", version=xgboost.__version__)
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        self._evals_log = evals_log
         self._before_round(epoch)
         return False
 
@@ -150,6 +153,9 @@ class Capture(Boosting, xgboost.callback.TrainingCallback):
                     )
 
     def after_training(self, model: Any) -> Any:
+        if self.epoch is not None:  # a callback before this one stopped the training: the others were not called
+            self._after_round(self._evals_log)
+        self._evals_log = {}
         self._record_checkpoints()
         self._save(model)
         self._after(model)

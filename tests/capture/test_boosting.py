@@ -208,6 +208,26 @@ def test_early_stopping_of_xgboost_changes_the_number_of_rounds_and_records_the_
     assert xgboost.Booster(model_file=path).num_boosted_rounds() == best.num_boosted_rounds()
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_round_that_early_stopping_ends_with_is_complete(home: Path, is_first: bool):
+    """XGBoost does not call callbacks after one that stops the training."""
+    training, valid = xgboost.DMatrix(X, Y), xgboost.DMatrix(X_VALID, Y_VALID)
+    history: dict[str, Any] = {}
+    with XGBoostCapture("digits", **settings(home)) as capture:
+        stop = xgboost.callback.EarlyStopping(rounds=2)
+        callbacks = [capture, stop] if is_first else [stop, capture]
+        xgboost.train(
+            {**XGB, "eta": 2.0}, training, 40, evals=[(valid, "valid")], evals_result=history, callbacks=callbacks,
+            verbose_eval=False,
+        )  # fmt: skip
+    (losses,) = history["valid"].values()
+    with provml.open(home) as store:
+        assert len(rounds(store)) == len(losses)
+        assert [new for *_, new, _ in adaptations(store)] == [len(losses)]
+        (measured,) = measures_by_epoch(store, "provml:ValidationSectionExecution").values()
+        assert measured == pytest.approx(losses)
+
+
 def test_early_stopping_of_lightgbm_changes_the_number_of_rounds_and_records_the_best(home: Path):
     training, valid = datasets()
     with LightGBMCapture("digits", **settings(home)) as capture:
