@@ -26,6 +26,7 @@ ProvmlError
 ├── PlotError           (ValueError)   an answer that cannot be plotted
 ├── ForkedStore         (RuntimeError) a store that was opened before a fork
 ├── LakeNotFound        (LookupError)  a folder that holds no lake
+├── LakeUnreachable     (ConnectionError) a lake in a store that does not answer
 ├── LakeChanged         (RuntimeError) two processes wrote a lake at the same time
 ├── IndexDamaged        (RuntimeError) an index whose files are damaged; it can be rebuilt
 ├── OntologyError       (ValueError)   an ontology that cannot be read or compiled
@@ -387,6 +388,19 @@ class LakeNotFound(ProvmlError, LookupError):
         self.reason = reason
         advice = advice or f"Build one: `provml lake build HOME -o {folder}`."
         super().__init__(f"{folder} is not a lake{f': {reason}' if reason else ''}. {advice}")
+
+
+class LakeUnreachable(ProvmlError, ConnectionError):
+    """A lake in an object store, or at another URL, that does not answer; whether it is there is not known."""
+
+    exit_code = 1
+    http_status = 502
+
+    def __init__(self, folder: str, reason: str) -> None:
+        self.folder = folder
+        self.reason = reason
+        advice = "Check the address, the credentials and the network, and try again."
+        super().__init__(f"{folder} cannot be reached: {reason.rstrip('.')}. {advice}")
 
 
 class LakeChanged(ProvmlError, RuntimeError):

@@ -40,6 +40,7 @@ EXAMPLES = [
     errors.InvalidParameter("q1", "epoch", "ten", "a whole number", "Give epoch as a whole number."),
     errors.ForkedStore(),
     errors.LakeNotFound("lake", "no such folder"),
+    errors.LakeUnreachable("s3://lab/lake", "Connection refused"),
     errors.LakeChanged("lake"),
     errors.IndexDamaged("block checksum mismatch"),
     errors.OntologyError("is broken", "Correct it.", file="a.ttl", line=3),

@@ -10,16 +10,19 @@ one process can create a manifest of a given number. Files that it no longer nam
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import re
+import socket
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from provml.errors import FileFormatError, LakeChanged, LakeNotFound, MissingDependency
+from provml.errors import FileFormatError, LakeChanged, LakeNotFound, LakeUnreachable, MissingDependency, ProvmlError
 from provml.lake.schema import SCHEMA_VERSION, TABLES, arrow_schema
 
 if TYPE_CHECKING:
@@ -32,6 +35,9 @@ LEFTOVER_SECONDS = 24 * 3600.0
 """Age after which a file that no manifest names counts as left by a killed process."""
 INSTALL = {"s3": "s3", "s3a": "s3"}
 """The extra with the file system of a protocol."""
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class FileEntry(msgspec.Struct, array_like=True, frozen=True):
@@ -109,6 +115,30 @@ def damaged_file(file: str, error: BaseException) -> FileFormatError:
     return FileFormatError(reason, "Run `provml lake update`; if that does not help, build the lake again.", file=file)
 
 
+def _is_of_network(error: BaseException) -> bool:
+    """True if an error of a file system means that its store does not answer, or that its address is wrong."""
+    packages = ("aiobotocore", "aiohttp", "botocore")
+    is_of_client = type(error).__module__.partition(".")[0] in packages or str(error).startswith("Invalid endpoint")
+    return is_of_client or isinstance(error, (ConnectionError, TimeoutError, socket.gaierror))
+
+
+def _reached(
+    method: Callable[Concatenate[LakeFolder, Arguments], Result],
+) -> Callable[Concatenate[LakeFolder, Arguments], Result]:
+    """Make a method raise LakeUnreachable for the errors of the clients of object stores."""
+
+    @functools.wraps(method)
+    def reached(self: LakeFolder, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        try:
+            return method(self, *args, **kwargs)
+        except Exception as error:
+            if self.is_local or isinstance(error, ProvmlError) or not _is_of_network(error):
+                raise
+            raise LakeUnreachable(self.location, " ".join(str(error).split())) from error
+
+    return reached
+
+
 class LakeFolder:
     """The files of a lake."""
 
@@ -128,19 +158,14 @@ class LakeFolder:
 
     # ---- manifest
 
+    @_reached
     def find(self, *, is_replaced: bool = False) -> Manifest | None:
         """Return the newest manifest; None if there is no lake. Raise FileFormatError for a newer schema.
 
         A damaged manifest is an error too, unless the lake `is_replaced`: then it is an empty one with its number.
         """
         for _ in range(5):
-            try:
-                names = self._manifests()
-            except Exception as error:
-                if isinstance(error, OSError) or not type(error).__module__.startswith(("botocore", "aiobotocore")):
-                    raise
-                advice = "Check the address, the credentials and the network."
-                raise LakeNotFound(self.location, str(error).rstrip("."), advice) from error
+            names = self._manifests()
             if not names:
                 return None
             try:
@@ -150,6 +175,7 @@ class LakeFolder:
             return self._decode(content, names[-1], is_replaced=is_replaced)
         raise LakeChanged(self.location)
 
+    @_reached
     def require(self) -> Manifest:
         """Return the newest manifest, or raise LakeNotFound."""
         manifest = self.find()
@@ -164,6 +190,7 @@ class LakeFolder:
             raise FileFormatError(reason, advice, file=self.location)
         return manifest
 
+    @_reached
     def require_free(self) -> None:
         """Raise LakeNotFound if the folder holds something else: a lake is not mixed with other files."""
         bucket = "" if self.is_local else self.path.partition("/")[0]
@@ -200,6 +227,7 @@ class LakeFolder:
                 return Manifest(number=int(number))
             raise FileFormatError(f"the manifest is damaged ({error})", "Build the lake again.", file=file) from None
 
+    @_reached
     def commit(self, manifest: Manifest, previous: Manifest | None) -> Manifest:
         """Make a manifest the newest one, and remove the files that it no longer names. Raise LakeChanged if another
         process was faster."""
@@ -242,6 +270,7 @@ class LakeFolder:
 
     # ---- files
 
+    @_reached
     def write_part(self, tables: Mapping[str, pyarrow.Table]) -> Part:
         """Write the tables that have rows as a part, which is complete when this returns."""
         import pyarrow.parquet as pq
@@ -260,6 +289,7 @@ class LakeFolder:
             self.fs.mv(f"{path}{TEMPORARY}", path)
         return Part(name, files)
 
+    @_reached
     def read_table(self, table: str, part: Part, columns: list[str] | None = None) -> pyarrow.Table:
         """Return the rows of a table in a part."""
         import pyarrow as pa
@@ -275,12 +305,16 @@ class LakeFolder:
         except FileNotFoundError:
             raise
         except (pa.ArrowException, OSError) as error:
+            if _is_of_network(error):
+                raise
             raise damaged_file(self.url(path), error) from error
 
+    @_reached
     def remove_part(self, part: Part) -> None:
         """Remove the files of a part that no manifest names."""
         self._remove([self.join(file_path(table, part.name)) for table in part.files])
 
+    @_reached
     def files(self) -> dict[str, dict[str, Any]]:
         """Return what the file system says of the files of all tables and of the manifests, by path."""
         infos = {}
@@ -291,6 +325,7 @@ class LakeFolder:
                         infos[self.join(f"{name}/{_base_name(info['name'])}")] = info
         return infos
 
+    @_reached
     def remove_leftovers(self, manifest: Manifest, files: Mapping[str, Mapping[str, Any]]) -> None:
         """Remove files that a killed process left more than a day ago."""
         named = {self.join(path) for path in (*manifest.files(), manifest.path)}
@@ -334,9 +369,15 @@ def _open_file_system(location: str, storage_options: dict[str, Any]) -> tuple[A
     try:
         fs, path = fsspec.core.url_to_fs(location if protocol else os.path.abspath(location), **storage_options)  # noqa: PTH100
     except ImportError as error:
-        package = str(error).split()[1] if str(error).startswith("Install ") else "s3fs"
-        raise MissingDependency(package, INSTALL.get(protocol, "lake")) from None
+        named = re.search(r"\b[Ii]nstall (\S+)", str(error))
+        package = named[1] if named is not None else f"a package for {protocol}://"
+        advice = "" if protocol in INSTALL else f"{first_line(error)}."
+        raise MissingDependency(package, INSTALL.get(protocol, ""), advice) from None
     except ValueError as error:
         advice = "Pass a folder, or a URL such as s3://bucket/lake."
         raise LakeNotFound(location, str(error).rstrip("."), advice) from None
+    except OSError as error:
+        if not _is_of_network(error):
+            raise
+        raise LakeUnreachable(location, first_line(error)) from error
     return fs, str(path).rstrip("/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,23 @@ import duckdb
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+import s3fs
 from click.testing import CliRunner
 from example_runs import energy
 
 import provml
 import provml.lake
+from lake.spark_cluster import free_port
 from provml.cli import main
-from provml.errors import FileFormatError, HomeNotFound, LakeChanged, LakeNotFound, MissingDependency, WrongValue
+from provml.errors import (
+    FileFormatError,
+    HomeNotFound,
+    LakeChanged,
+    LakeNotFound,
+    LakeUnreachable,
+    MissingDependency,
+    WrongValue,
+)
 from provml.journal import segments
 from provml.lake import writing
 from provml.lake.folder import LakeFolder, Manifest
@@ -354,6 +365,43 @@ def test_a_folder_that_is_no_lake(home: Path, tmp_path: Path) -> None:
         provml.lake.build(tmp_path / "nothing", tmp_path / "lake")
     with pytest.raises(WrongValue, match="duckdb or spark"):
         provml.lake.open(tmp_path, engine="sqlite")
+
+
+@pytest.fixture
+def new_s3_clients() -> Iterator[None]:
+    """Make clients anew, which fsspec keeps with the address that they had at first."""
+    s3fs.S3FileSystem.clear_instance_cache()
+    yield
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.usefixtures("new_s3_clients")
+@pytest.mark.parametrize("protocol", ["s3", "http", "ftp", "bad-endpoint"])
+def test_a_lake_in_a_store_that_does_not_answer(home: Path, monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    settings = {
+        "AWS_ENDPOINT_URL": "127.0.0.1" if protocol == "bad-endpoint" else f"http://{address}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_MAX_ATTEMPTS": "1",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    location = f"{protocol}://{address}/lake" if protocol in ("http", "ftp") else "s3://lab/lake"
+    for action in (lambda: provml.lake.open(location), lambda: provml.lake.update(home, location)):
+        with pytest.raises(LakeUnreachable, match=r"/lake cannot be reached: .*, and try again"):
+            action()
+    result = CliRunner().invoke(main, ["lake", "show", location])
+    assert result.exit_code == 1
+    assert "cannot be reached" in result.output
+
+
+def test_the_package_of_a_store_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with pytest.raises(MissingDependency, match=r"needs gcsfs.*[Ii]nstall gcsfs"):
+        provml.lake.open("gs://bucket/lake")
 
 
 def test_a_newer_schema_and_a_damaged_manifest(home: Path, folder: Path) -> None:
