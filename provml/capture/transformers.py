@@ -19,7 +19,7 @@ from provml.errors import MissingDependency
 from provml.recording.data import Data
 from provml.recording.frames import caller_arguments
 from provml.recording.safety import never_raise
-from provml.recording.stages import Epoch
+from provml.recording.stages import Epoch, Stage
 
 try:
     import transformers
@@ -92,8 +92,12 @@ class Capture(CaptureBase, TrainerCallback):
         """The Trainer's count of steps before the epoch."""
         self._step_ended = 0.0
         self._is_epoch_over = False
-        self._validation_source: Any = None
-        """The dataset that validated the epochs."""
+        self._validation_sources: list[Any] = []
+        """The datasets that validated the epoch, in the order of their use."""
+        self._validations_at = (0, 0)
+        """The Trainer's count of steps at the last validation, and how many there were at this step."""
+        self._other_validations: list[Stage] = []
+        """The validations with the second and further evaluation sets."""
         self._began_ns = 0
         self._output: Path | None = None
         """The folder of the last training until a model was looked for in it."""
@@ -129,6 +133,7 @@ class Capture(CaptureBase, TrainerCallback):
         stage.implemented_by(kind, software="transformers", version=transformers.__version__)
         stage.layers(layers)
         self._checkpoints, self._is_epoch_over, self._validation_epoch = {}, False, None
+        self._validations_at = (0, 0)
 
     def _settings(self, args: Any, state: Any, kind: str, loader: Any) -> dict[str, Any]:
         """Return the hyperparameters that a training begins with."""
@@ -253,35 +258,59 @@ class Capture(CaptureBase, TrainerCallback):
     @never_raise
     def on_prediction_step(self, /, args: Any, state: Any, control: Any, **context: Any) -> None:
         if self.evaluation_stage is None and self._validation_epoch is None:
-            self._begin_evaluation(context)
+            self._begin_evaluation(context, state.global_step)
 
     @never_raise
     def on_evaluate(self, /, args: Any, state: Any, control: Any, metrics: Any = None, **context: Any) -> None:
-        self._end_evaluation(metrics or {}, context)
+        self._end_evaluation(metrics or {}, context, state.global_step)
 
     @never_raise
     def on_predict(self, /, args: Any, state: Any, control: Any, metrics: Any, **context: Any) -> None:
-        self._end_evaluation(metrics or {}, context)
+        self._end_evaluation(metrics or {}, context, state.global_step)
 
-    def _begin_evaluation(self, context: Mapping[str, Any]) -> None:
+    def _begin_evaluation(self, context: Mapping[str, Any], step: int) -> None:
         epoch = self.open_epoch() if self.stage is not None else None
         dataset = getattr(context.get("eval_dataloader"), "dataset", None)
-        is_validation = epoch is not None or (dataset is not None and dataset is self._validation_source)
+        is_validation = epoch is not None or any(source is dataset for source in self._validation_sources)
         role = "validation" if is_validation else "test"  # a set that validated the training keeps its role
-        if epoch is not None:
-            self._validation_source = dataset
-        else:
+        if epoch is None:
             self.try_or(self._record_saved_folder, None)
             self.data.reset(role)
         using = self._observed_data(role, context.get("eval_dataloader"))
         if epoch is not None:
-            self._validation_epoch = epoch.validation(using=using)
+            self._validation_epoch = self._begin_validation(epoch, dataset, using, step)
         else:
             self.begin_evaluation(using=using, model=unwrap_network(context.get("model")))
 
-    def _end_evaluation(self, metrics: Mapping[str, Any], context: Mapping[str, Any]) -> None:
+    def _begin_validation(self, epoch: Epoch, dataset: Any, using: list[Data], step: int) -> Epoch:
+        """Begin the validation of an epoch. Several evaluation sets, used after the same step, have a stage each.
+
+        Their objects do not tell them apart: the Trainer may make a new one of the same set for every evaluation.
+        """
+        last, count = self._validations_at
+        number = count if step == last else 0
+        self._validations_at = step, number + 1
+        self._validation_sources[number:] = [dataset] if dataset is not None else []
+        if not number:
+            return epoch.validation(using=using)
+        if number > len(self._other_validations):
+            self._other_validations.append(Stage(self.run, "validation", "validation", using, {}))
+            self.run._unregister(self)
+            self.run._register_open(self)  # registered after the stage, the capture is ended before it
+        return self._other_validations[number - 1].epoch(epoch.index, during=epoch._location)
+
+    def end_training(self, *, error: BaseException | None = None) -> None:
+        """End the training and its validations."""
+        stages, self._other_validations = self._other_validations, []
+        try:
+            for stage in stages:
+                stage.done(error=error)
+        finally:
+            super().end_training(error=error)
+
+    def _end_evaluation(self, metrics: Mapping[str, Any], context: Mapping[str, Any], step: int) -> None:
         if self.evaluation_stage is None and self._validation_epoch is None:
-            self._begin_evaluation(context)
+            self._begin_evaluation(context, step)
         measures = {
             name.partition("_")[2]: value
             for name, value in metrics.items()

@@ -140,6 +140,37 @@ def test_early_stopping_adapts_the_number_of_epochs_and_the_best_model_is_record
         assert path == (training.state.best_model_checkpoint,)
 
 
+def test_each_of_several_evaluation_sets_validates_the_epochs(tmp_path: Path):
+    with Capture("digits", home=tmp_path / "home", strict=True) as capture:
+        training = trainer(tmp_path, Network(), capture, epochs=2)
+        training.eval_dataset = {"easy": Digits("validation"), "hard": Digits("test")}
+        training.train()
+        training.evaluate(training.eval_dataset["hard"])
+    logs = [entry for entry in training.state.log_history if entry["epoch"] in (1, 2)]
+    expected = [
+        (entry["epoch"], name, entry[f"eval_{name}"])
+        for name in ("easy_loss", "hard_loss")
+        for entry in logs
+        if f"eval_{name}" in entry
+    ]
+    with provml.open(tmp_path / "home") as store:
+        rows = ask(
+            store,
+            """SELECT ?index ?name ?value { ?v prov:wasGeneratedBy ?section ; prov:value ?value ;
+               provlake:wasDerivedFromAttribute/rdfs:label ?name . FILTER (STRENDS(?name, "_loss"))
+               ?section a provml:ValidationSectionExecution ; provml:sectionIndex ?index ;
+                        provml:wasSectionOf/provlake:status "FINISHED" } ORDER BY ?name ?index""",
+        )
+        assert len(rows) == 4
+        assert rows == expected
+        roles = ask(
+            store,
+            """SELECT ?role { ?stage a ?kind ; prov:qualifiedUsage/prov:hadRole/rdfs:label ?role .
+            FILTER (?kind IN (provml:ValidationExecution, provml:EvaluationExecution) && ?role != "model role") }""",
+        )
+        assert roles == [("validation role",)] * 3, "a set that validated the epochs keeps its role"
+
+
 def test_a_value_logged_at_a_step_belongs_to_the_batch(tmp_path: Path):
     with Capture("digits", home=tmp_path / "home", strict=True, checkpoints=False) as capture:
         settings = {"logging_strategy": "steps", "logging_steps": 5, "eval_strategy": "no", "save_strategy": "no"}
