@@ -108,9 +108,9 @@ class CaptureModels:
 
     def join_part(self, name: str, model: Any, stage: Stage) -> None:
         """Set one of several networks of a training that has begun, which may have changed this one before."""
-        known = self._by_object.get(model)
-        if isinstance(known, TrainedModel) and known.stage is stage:
-            self._parts[name] = replace(known, name=name)
+        earlier = self._by_object.get(model)
+        if isinstance(earlier, TrainedModel) and earlier.stage is stage:
+            self._parts[name] = replace(earlier, name=name)
             self._by_object.set(model, self._parts[name])
         else:
             self.begin_part(name, model, stage, self.lookup(model))

@@ -232,8 +232,8 @@ class LoopPosition:
             for identity, code, offset in callers:
                 if loops > 0:
                     loops -= _loops_around(code, offset)
-                known = before.get(identity)
-                if known is not None and known[0] is code and (loops <= 0 or offset != known[1]):
+                previous = before.get(identity)
+                if previous is not None and previous[0] is code and (loops <= 0 or offset != previous[1]):
                     common.append((identity, code, offset))
             callers = common or callers
         self._callers = callers

@@ -223,14 +223,14 @@ def _with_all_names(rows: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     A journal refers to data by its content. Of data of one content that a run made under several names, it does not
     say under which of them a stage used it.
     """
-    made: dict[Any, dict[str, None]] = {}
+    products: dict[Any, dict[str, None]] = {}
     for _, name, _, did, _, sha256, _ in rows:
         if did == "made by" and sha256:
-            made.setdefault(sha256, {})[str(name)] = None
+            products.setdefault(sha256, {})[str(name)] = None
     own = {data for data, _, _, did, *_ in rows if did == "made by"}
     names: dict[tuple[Any, ...], dict[str, None]] = {}
     for data, name, at, did, size, sha256, path in rows:
-        aliases = made.get(sha256, {}) if did == "used by" and data in own else {}
+        aliases = products.get(sha256, {}) if did == "used by" and data in own else {}
         names.setdefault((data, at, did, size, sha256, path), {}).update({**aliases, str(name): None})
     for facts, aliases in names.items():
         yield ", ".join(aliases), *facts

@@ -627,19 +627,19 @@ def test_models_can_be_saved_copied_scripted_and_compiled(isolated_home: Path):
     assert b"provml" not in (isolated_home / "whole.pt").read_bytes()
 
 
-def compiled_loop(what: str) -> list[list[float]]:
+def compiled_loop(part: str) -> list[list[float]]:
     """Train with a part of the loop compiled, and return the loss of each step of each epoch."""
     torch._dynamo.reset()
     torch.manual_seed(3)
     network = loops.Net()
     compile_with = functools.partial(torch.compile, backend=count_graph)
     optimizer = torch.optim.Adam(network.parameters(), lr=0.1)
-    if what == "in place":
+    if part == "in place":
         network.compile(backend=count_graph)
-    call = compile_with(network) if what == "network" else network
+    call = compile_with(network) if part == "network" else network
     loss_of = torch.nn.functional.cross_entropy
-    loss_of = compile_with(loss_of) if what == "loss" else loss_of
-    make_step = compile_with(lambda: optimizer.step()) if what == "optimizer" else optimizer.step
+    loss_of = compile_with(loss_of) if part == "loss" else loss_of
+    make_step = compile_with(lambda: optimizer.step()) if part == "optimizer" else optimizer.step
 
     def train(x: Any, y: Any) -> Any:
         optimizer.zero_grad()
@@ -648,23 +648,23 @@ def compiled_loop(what: str) -> list[list[float]]:
         make_step()
         return loss
 
-    if what == "step":
+    if part == "step":
         train = compile_with(train)
     return [[train(x, y).item() for x, y in loops.loaders()[0]] for _ in range(3)]
 
 
 @pytest.mark.filterwarnings("ignore:.*reduce_op:FutureWarning", "ignore:`torch.jit.:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # read by the compiler
-@pytest.mark.parametrize("what", ["network", "in place", "loss", "optimizer", "step"])
-def test_a_compiled_loop_has_the_same_graphs_and_is_recorded(what: str, isolated_home: Path):
+@pytest.mark.parametrize("part", ["network", "in place", "loss", "optimizer", "step"])
+def test_a_compiled_loop_has_the_same_graphs_and_is_recorded(part: str, isolated_home: Path):
     operations, losses = [], []
     for is_recorded in (False, True):
         GRAPHS.clear()
         if is_recorded:
             with autologging(home=isolated_home / "home", strict=True, frameworks=["torch"]):
-                losses.append(compiled_loop(what))
+                losses.append(compiled_loop(part))
         else:
-            losses.append(compiled_loop(what))
+            losses.append(compiled_loop(part))
         operations.append(
             [[str(node.target) for node in graph.graph.nodes if node.op[:4] == "call"] for graph in GRAPHS]
         )
