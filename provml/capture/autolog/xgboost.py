@@ -11,7 +11,7 @@ from provml.capture.autolog._session import Session
 
 
 def activate(session: Session, patches: Patches) -> None:
-    """Wrap the constructor of `CallbackContainer`, and the method that saves a booster."""
+    """Wrap the constructor of `CallbackContainer`, `train` and `cv`, and the method that saves a booster."""
     xgboost = sys.modules["xgboost"]
 
     def make_init(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,8 +30,31 @@ def activate(session: Session, patches: Patches) -> None:
 
         return save_model
 
+    def make_train(original: Callable[..., Any]) -> Callable[..., Any]:
+        def train(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:  # XGBoost calls no callback then
+                session.guard(_end_training, session, error)
+                raise
+
+        return train
+
+    for name in ("train", "cv"):
+        original = getattr(xgboost.training, name)
+        patches.wrap(xgboost.training, name, make_train)
+        for holder in (xgboost, getattr(xgboost, "sklearn", None)):
+            if holder is not None and getattr(holder, name, None) is original:
+                patches.replace(holder, name, getattr(xgboost.training, name))
     patches.wrap(xgboost.callback.CallbackContainer, "__init__", make_init)
     patches.wrap(xgboost.Booster, "save_model", make_save)
+
+
+def _end_training(session: Session, error: BaseException) -> None:
+    """End the training that an exception left: the script may catch it, and keep no reference to it."""
+    capture = session.capture("xgboost") if not session.is_busy and session.has_capture("xgboost") else None
+    if capture is not None and capture.stage is not None:
+        capture.end_training(error=error)
 
 
 def _add_callback(session: Session, container: Any) -> None:

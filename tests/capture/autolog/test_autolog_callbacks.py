@@ -85,3 +85,32 @@ class TestLightGBM(AutologContract):
     @classmethod
     def expected(cls, expected: Expected) -> Expected:
         return replace(expected, evaluation={})
+
+
+class Interruption(test_boosting.xgboost.callback.TrainingCallback):
+    """Ctrl-C in the second round."""
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        if epoch == 1:
+            raise KeyboardInterrupt
+        return False
+
+
+@pytest.mark.parametrize("is_estimator", [False, True], ids=["train", "estimator"])
+def test_what_left_a_training_of_xgboost_is_recorded_although_the_script_caught_it(is_estimator: bool, tmp_path: Path):
+    xgboost = test_boosting.xgboost
+    with autologging(home=tmp_path, strict=True, capture_environment=False, frameworks=["xgboost"]):
+        matrix = xgboost.DMatrix(test_boosting.X, test_boosting.Y)
+        model = xgboost.XGBClassifier(n_estimators=4, callbacks=[Interruption()])
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(test_boosting.X, test_boosting.Y) if is_estimator else xgboost.train(
+                {}, matrix, 4, callbacks=[Interruption()]
+            )
+        xgboost.train({}, matrix, 1)
+    with provml.open(tmp_path) as store:
+        statuses = ask(
+            store,
+            """SELECT ?status { ?t a provml:TrainingExecution ; provlake:status ?status ; prov:startedAtTime ?at }
+               ORDER BY ?at""",
+        )
+        assert statuses == [("INTERRUPTED",), ("FINISHED",)]
