@@ -27,6 +27,7 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
+from provml.errors import FileFormatError, plural
 from provml.paths import NO_FOLLOW
 
 try:
@@ -106,7 +107,7 @@ class Manifest:
         return None if raw is None else msgspec.msgpack.decode(raw, type=PackedRun)
 
     def read(self, packed: PackedRun, file: PackedFile) -> bytes:
-        """Return the content of a journal; raise OSError if it is damaged."""
+        """Return the content of a journal; raise JournalDamaged if it is damaged."""
         path = self.home / FOLDER / packed.segment
         with path.open("rb") as segment:
             segment.seek(file.offset)
@@ -114,9 +115,9 @@ class Manifest:
         try:
             content = zlib.decompress(data)
         except zlib.error as error:
-            raise OSError(0, f"the journal is damaged in segments/{packed.segment} ({error})") from error
+            raise JournalDamaged(0, f"the journal is damaged in segments/{packed.segment} ({error})") from error
         if hashlib.sha256(content).digest() != file.sha256:
-            raise OSError(0, f"the journal is damaged in segments/{packed.segment} (digest mismatch)")
+            raise JournalDamaged(0, f"the journal is damaged in segments/{packed.segment} (digest mismatch)")
         return content
 
     def replaced(self, removed: AbstractSet[str], added: dict[str, PackedRun]) -> Manifest:
@@ -170,6 +171,10 @@ def manifest(home: Path) -> Manifest:
             loaded = _rebuild(home, str(error.strerror).lower())
         cached = _CACHE[path] = now, loaded
     return cached[1]
+
+
+class JournalDamaged(OSError):
+    """A packed journal whose bytes have changed."""
 
 
 class ManifestDamaged(OSError):
@@ -411,26 +416,39 @@ def _remove_loose(home: Path, contents: dict[str, dict[str, bytes]]) -> None:
 
 
 def restore(home: Path, runs: Iterable[str]) -> list[str]:
-    """Write the journals of packed runs back to their folders, byte for byte; return the runs that were packed."""
+    """Write the journals of packed runs back to their folders, byte for byte; return the runs that were packed.
+
+    A run with a damaged journal stays packed. When all others are written back, FileFormatError is raised for it.
+    """
     present = manifest(home)
     runs = [run for run in runs if run in present]
     if not runs:
         return []
+    damaged: dict[str, str] = {}
     with _locked(home):
         packed_runs = manifest(home)
         for run in runs:
-            packed = packed_runs.run(run)
-            for file in packed.files if packed is not None else ():
-                path = home / "runs" / run / file.name
-                if packed is None or path.exists():  # changed after it was packed: the file counts
-                    continue
-                path.parent.mkdir(parents=True, exist_ok=True)
-                part = path.with_name(f"{path.name}.{os.getpid()}.part")
-                _write(part, [packed_runs.read(packed, file)])
-                os.utime(part, ns=(file.time, file.time))
-                part.replace(path)
-        _drop(packed_runs, runs)
+            try:
+                _restore_run(packed_runs, run)
+            except JournalDamaged as error:
+                damaged[run] = error.strerror or ""
+        _drop(packed_runs, [run for run in runs if run not in damaged])
+    for run, reason in damaged.items():
+        stay = f"{plural(len(damaged), 'damaged run')} stayed packed, all others were unpacked."
+        raise FileFormatError(reason, f"{stay} Run `provml verify` for details.", file=run)
     return runs
+
+
+def _restore_run(packed_runs: Manifest, run: str) -> None:
+    packed, folder = packed_runs.run(run), packed_runs.home / "runs" / run
+    files = [] if packed is None else [file for file in packed.files if not (folder / file.name).exists()]
+    contents = [] if packed is None else [packed_runs.read(packed, file) for file in files]
+    for file, content in zip(files, contents, strict=True):  # a file that exists was changed after it was packed
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f"{file.name}.{os.getpid()}.part"
+        _write(part, [content])
+        os.utime(part, ns=(file.time, file.time))
+        part.replace(folder / file.name)
 
 
 def remove(home: Path, runs: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from provml.journal import process
 from provml.journal.events import End, Header
 from provml.journal.reader import read_end, read_header
 from provml.journal.run_files import main_journal
-from provml.journal.segments import file_stat
+from provml.journal.segments import file_stat, is_packed
 
 HEARTBEAT_TIMEOUT = 600.0
 """Seconds without a heartbeat after which a writer whose process cannot be observed from here counts as dead."""
@@ -62,6 +62,8 @@ def is_being_written(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError:  # another user's journal: only its heartbeat can be observed
+        if is_packed(path):  # and damaged there: only runs that have ended are packed
+            return False
         return idle_seconds(path) < HEARTBEAT_TIMEOUT
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyoxigraph as ox
 
 from provml.journal.run_files import journals_of_run
+from provml.journal.segments import JournalDamaged
 from provml.mapping import NewLinks, iris
 from provml.rdf.namespaces import PROV, PROVML, RDF_TYPE
 from provml.store.annotations import annotation_ntriples
@@ -56,8 +57,11 @@ def plan_removal(index: Index, run_ids: Iterable[str]) -> Removal | None:
         return None
     lines: set[bytes] = set()
     links = NewLinks()
-    for run in runs:
-        lines.update(_lines(index, run, links))
+    try:
+        for run in runs:
+            lines.update(_lines(index, run, links))
+    except JournalDamaged:  # what the index has of it is not known
+        return None
     digests = {digest(line): line for line in lines}
     for item in stated_by(digests, others):
         del digests[item]

@@ -856,9 +856,10 @@ class Store:
         """Write the journals of packed runs, by default all, back to files, and return the ids of these runs."""
         self._check_open()
         ids = segments.manifest(self.home) if run_ids is None else [self.run(run_id).id for run_id in run_ids]
-        unpacked = segments.restore(self.home, list(ids))
-        self._index.expect_changes()
-        return unpacked
+        try:
+            return segments.restore(self.home, list(ids))
+        finally:
+            self._index.expect_changes()
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Copy everything but the index to a new folder, which is then a home of its own. Runs may be active."""

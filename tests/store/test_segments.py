@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from provml.cli import main
 from provml.errors import FileFormatError
 from provml.journal import segments
+from provml.journal.status import is_being_written
 from provml.recording.run import Run
 from provml.remote.shipment import RunShipment
 from provml.store import Store, background_rebuild, lock
@@ -196,6 +197,28 @@ def test_damage_to_a_segment_is_reported_by_verify(home: Path):
         assert len({problem.file for problem in problems}) == 1
         assert "damaged in segments/" in problems[0].reason
         assert len(store.runs()) == 6
+
+
+def test_runs_beside_a_damaged_one_are_unpacked_and_it_can_be_removed(home: Path):
+    with Store(home) as store:
+        before = digests(home)
+        store.pack()
+        path = next((home / "segments").glob("*.seg"))
+        data = bytearray(path.read_bytes())
+        data[40] ^= 1
+        path.write_bytes(data)
+        (damaged,) = {Path(problem.file).parent.name for problem in store.verify()}
+        journal = home / "runs" / damaged / "main.jsonl"
+        assert not is_being_written(journal)
+        with pytest.raises(FileFormatError, match=rf"{damaged}: .*1 damaged run stayed packed, all others"):
+            store.unpack()
+        others = {name: content for name, content in before.items() if damaged not in name}
+        assert digests(home) == others
+        assert len(store.runs()) == 6
+        store.remove(damaged)
+        assert len(store.runs()) == 5
+        assert store.unpack() == []
+        assert digests(home) == others
 
 
 @pytest.mark.parametrize("damage", ["flip", "missing", "folder"])
