@@ -34,6 +34,7 @@ class Compaction:
     def __init__(self, store: ox.Store) -> None:
         self._error: Exception | None = None
         self._store: ox.Store | None = store
+        self._ended = threading.Event()
         fork.watch(self)  # the store may be garbage otherwise
         self._thread = threading.Thread(target=self._run, args=(store,), name="provml-compaction", daemon=True)
         self._thread.start()
@@ -46,14 +47,16 @@ class Compaction:
             self._error = error.with_traceback(None)  # its frames hold the store
         finally:
             self._store = None
+            self._ended.set()
 
     @property
     def is_running(self) -> bool:
         """True until the files are merged, or the engine has given up."""
-        return self._thread.is_alive()
+        return not self._ended.is_set()
 
     def wait(self) -> None:
         """Wait for the end. Raise what the engine raised."""
+        self._ended.wait()  # a thread counts as dead after Ctrl-C in `join`, in Python 3.11
         self._thread.join()
         if self._error is not None:
             raise self._error

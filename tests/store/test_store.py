@@ -958,6 +958,34 @@ def test_closing_a_store_waits_for_its_compaction(home: Path, slow_compaction: t
         assert quads(store) == before
 
 
+def test_a_store_whose_closing_was_interrupted_is_still_compacted(home: Path):
+    train(home, epochs=20, batches=200)
+    code = """
+        import os, signal, sys, threading
+        from provml.store import Store
+        from provml.store.compaction import Compaction
+        from provml.store.index import IndexLimits
+
+        goes_on, run = threading.Event(), Compaction._run
+        Compaction._run = lambda self, store: goes_on.wait() and run(self, store)
+        store = Store(sys.argv[1], limits=IndexLimits(transaction_bytes=1000, compact_min_bytes=0))
+        store.sync()
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            store.close()
+        except KeyboardInterrupt:
+            print(store.is_compacting)
+        threading.Timer(0.3, goes_on.set).start()
+        store.close()
+        with Store(sys.argv[1]) as store:
+            print(store.is_private)
+        """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(home)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.split() == ["True", "False"]
+    assert not (home / "index" / "uncompacted").exists()
+
+
 def test_an_index_is_replaced_during_a_compaction(home: Path, slow_compaction: threading.Event):
     train(home, epochs=20, batches=200)
     with Store(home, limits=EAGER_COMPACTION) as store:
