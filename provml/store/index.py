@@ -691,7 +691,7 @@ class Index:
         try:
             if not self._end_compaction():
                 self.backend.start_compaction()
-        except OSError as error:  # a full disk: questions are answered all the same, but slower
+        except (OSError, RuntimeError) as error:  # a full disk, no more threads: questions are answered, but slower
             if is_damaged(error):
                 raise
             self._is_uncompacted = False

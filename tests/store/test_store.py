@@ -1022,7 +1022,14 @@ def test_a_private_index_is_not_compacted(home: Path):
             assert not second.is_compacting
 
 
-@pytest.mark.parametrize("error", [OSError("No space left on device"), RuntimeError("Corruption: block checksum")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("No space left on device"),
+        RuntimeError("Corruption: block checksum"),
+        RuntimeError("can't start new thread"),
+    ],
+)
 def test_a_compaction_that_fails_leaves_an_index_that_answers(
     home: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
