@@ -38,6 +38,8 @@ from provml.recording.exit_status import INTERRUPT, UNKNOWN_EXCEPTION, Exception
 SWITCH = "PROVML_NO_FRAME_INSPECTION"
 BYTECODE_VERSIONS = ((3, 11), (3, 14))
 """First and last version of CPython whose bytecode is known."""
+MAX_OLD_EXCEPTIONS = 16
+"""Exceptions without a traceback that are examined at most if none is young: each takes as long as a collection."""
 MAX_CALLERS = 24
 """Callers of a callback that are searched at most."""
 LEAVING = {"POP_TOP", "POP_ITER", "END_FOR"}
@@ -671,7 +673,8 @@ def _raised_with(head: TracebackType, exceptions: list[Any], young: list[Any]) -
     """Return the exception of a traceback that no exception has yet, on Python 3.11.
 
     If it was caught on its way, it has the part of the traceback up to there. Otherwise only the exception of a `raise`
-    exists: a young object with no traceback to which no object refers. C code leaves it to the `except` to create one.
+    exists: an object with no traceback to which no object refers, and a young one, unless garbage was collected just
+    now. C code leaves it to the `except` to create one.
     """
     entries = [head]
     while entries[-1].tb_next is not None:
@@ -683,10 +686,17 @@ def _raised_with(head: TracebackType, exceptions: list[Any], young: list[Any]) -
     code = entries[-1].tb_frame.f_code
     if _opname(code, _instruction_start(code, entries[-1].tb_lasti)) != "RAISE_VARARGS":
         return None
-    fresh = [item for item in young if issubclass(type(item), BaseException) and item.__traceback__ is None]
+    is_young = set(map(id, young))
+    fresh = [error for error in exceptions if error.__traceback__ is None]
     own = (FrameType, list)  # this search refers to it, too
-    candidates = {id(error): error for error in fresh if all(isinstance(item, own) for item in gc.get_referrers(error))}
-    return next(iter(candidates.values())) if len(candidates) == 1 else None
+    for errors in (
+        [error for error in fresh if id(error) in is_young],
+        fresh if len(fresh) <= MAX_OLD_EXCEPTIONS else [],
+    ):
+        candidates = [error for error in errors if all(isinstance(item, own) for item in gc.get_referrers(error))]
+        if candidates:
+            return candidates[0] if len(candidates) == 1 else None
+    return None
 
 
 # ---- bytecode

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -199,6 +201,22 @@ def test_an_exception_that_is_caught_inside_the_block_fails_the_training_if_it_i
             raise Boom
     assert trainings(tmp_path) == [("FAILED", "Boom") if inspection else FINISHED]
     assert stops(tmp_path) == ([] if inspection else [(5, 1)])
+
+
+def test_an_exception_is_found_if_garbage_was_collected_after_it_was_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    raised_exception = frames._raised_exception
+
+    def collect_first(frame: FrameType) -> BaseException | None:
+        gc.collect()
+        return raised_exception(frame)
+
+    monkeypatch.setattr(frames, "_raised_exception", collect_first)
+    with new_capture(tmp_path) as capture, capture.training(), contextlib.suppress(Boom):
+        for _ in capture.epochs(5):
+            raise Boom
+    assert trainings(tmp_path) == [("FAILED", "Boom")]
 
 
 # ---- without a block and without inspection
