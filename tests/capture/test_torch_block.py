@@ -16,6 +16,7 @@ from recording.test_loops import Bar, bar
 import provml
 from capture.contract import Boom, adaptations, ask, models_of
 from provml.recording import frames
+from provml.recording.frames import _loops
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
 
@@ -206,13 +207,13 @@ def test_an_exception_that_is_caught_inside_the_block_fails_the_training_if_it_i
 def test_an_exception_is_found_if_garbage_was_collected_after_it_was_raised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    raised_exception = frames._raised_exception
+    raised_exception = _loops.raised_exception
 
     def collect_first(frame: FrameType) -> BaseException | None:
         gc.collect()
         return raised_exception(frame)
 
-    monkeypatch.setattr(frames, "_raised_exception", collect_first)
+    monkeypatch.setattr(_loops, "raised_exception", collect_first)
     with new_capture(tmp_path) as capture, capture.training(), contextlib.suppress(Boom):
         for _ in capture.epochs(5):
             raise Boom

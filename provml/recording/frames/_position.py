@@ -1,0 +1,100 @@
+"""Where the steps of a training are made: in which call of a function, and in which loop."""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType, FrameType
+
+from provml.recording.frames._bytecode import earliest_offset, loops_around, share_loop
+from provml.recording.frames._callers import MAX_CALLERS
+from provml.recording.frames._exceptions import traceback_offsets
+from provml.recording.frames._support import is_enabled
+
+
+class CallTracker:
+    """Numbers the calls of the user's function that does something, such as a step of an optimizer.
+
+    No frame is kept: that would keep its variables alive. The identity of a frame may be used again by the next call of
+    the same function. So a call is also over if it is not among the callers any more at some later event, or if its
+    frame is at an instruction that cannot come after the last one.
+    """
+
+    def __init__(self, *libraries: str) -> None:
+        self.number = 0
+        """Number of the current call, from 1."""
+        self._libraries = libraries
+        self._frame: tuple[int, CodeType] | None = None
+        self._offset = 0
+        self._is_over = False
+
+    def on_action(self) -> None:
+        """Note that the innermost function outside of the libraries does it now."""
+        frame: FrameType | None = sys._getframe(1) if is_enabled() else None
+        while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in self._libraries:
+            frame = frame.f_back
+        if frame is not None:
+            current = id(frame), frame.f_code
+            if self._is_over or current != self._frame:
+                self.number += 1
+            self._frame, self._offset, self._is_over = current, frame.f_lasti, False
+
+    def on_event(self) -> None:
+        """Look whether the call goes on."""
+        if self._frame is None or self._is_over:
+            return
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and (id(frame), frame.f_code) != self._frame:
+            frame = frame.f_back
+        self._is_over = frame is None or frame.f_lasti < earliest_offset(frame.f_code, self._offset)
+
+
+class LoopPosition:
+    """The innermost frame that made all steps of a training, and where it made the last one that was noted.
+
+    An exception comes from the training if it passes through this frame, inside a loop around the steps. No frame is
+    kept, only identities and code.
+    """
+
+    def __init__(self, *libraries: str) -> None:
+        self._libraries = libraries
+        self._callers: list[tuple[int, CodeType, int]] = []
+
+    def note(self, loops: int = 1) -> None:
+        """Note where the callers outside of the libraries are, up to the script or the cell of a notebook.
+
+        `loops` is the number of nested loops that lead from one note to the next. A frame with fewer loops around the
+        same instruction ended between the notes, and another call of its function got its address.
+        """
+        frame: FrameType | None = sys._getframe(1) if is_enabled() else None
+        while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in self._libraries:
+            frame = frame.f_back
+        callers: list[tuple[int, CodeType, int]] = []
+        while frame is not None and len(callers) < MAX_CALLERS:
+            callers.append((id(frame), frame.f_code, frame.f_lasti))
+            frame = frame.f_back if not frame.f_code.co_name.startswith("<") else None
+        if self._callers:
+            before = {identity: (code, offset) for identity, code, offset in self._callers}
+            common = []
+            for identity, code, offset in callers:
+                if loops > 0:
+                    loops -= loops_around(code, offset)
+                previous = before.get(identity)
+                if previous is not None and previous[0] is code and (loops <= 0 or offset != previous[1]):
+                    common.append((identity, code, offset))
+            callers = common or callers
+        self._callers = callers
+
+    def is_left_by(self, error: BaseException) -> bool:
+        """Return whether an exception, or one that it was raised from, left the loop; True if that is unknown."""
+        if not self._callers or not traceback_offsets(error):
+            return True
+        identity, code, offset = self._callers[0]
+        checked: set[int] = set()
+        exception: BaseException | None = error
+        while exception is not None and id(exception) not in checked:  # contexts may form a cycle
+            checked.add(id(exception))
+            raised_at = traceback_offsets(exception).get(identity)
+            if raised_at is not None and (raised_at == offset or share_loop(code, offset, raised_at)):
+                return True
+            exception = exception.__context__
+        return False
