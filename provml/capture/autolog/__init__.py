@@ -18,6 +18,7 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +28,7 @@ from provml.capture.autolog._finder import PostImportFinder
 from provml.capture.autolog._patches import Patches
 from provml.capture.autolog._session import Session
 from provml.errors import WrongType, WrongValue
+from provml.recording.frames import watch_exceptions
 from provml.recording.ids import new_run_id
 from provml.recording.run import Run, check_settings, check_switches
 from provml.recording.settings import BaseSettings
@@ -75,9 +77,12 @@ class Autolog:
         """The replaced attributes of the frameworks that are active."""
         self._finder = PostImportFinder({FRAMEWORKS[name].trigger: partial(self._activate, name) for name in names})
 
+        self._stop_watching: Callable[[], None] = lambda: None
+
     def start(self) -> None:
         """Activate the frameworks that are imported; the others follow when they are imported."""
         self._finder.install()
+        self._stop_watching = watch_exceptions()
 
     def stop(self) -> None:
         """Restore everything, and end what was begun."""
@@ -89,6 +94,7 @@ class Autolog:
             self.session.finish()
         finally:
             self.session.is_active = False
+            self._stop_watching()
 
     def _activate(self, name: str) -> None:
         """Put the capture of a framework in place. What goes wrong here leaves the framework as it is."""

@@ -93,6 +93,10 @@ class LoopCapture(CaptureBase):
         self._stage_by_data: dict[int, int] = {}
         self._phases_of_epoch: set[int] = set()
         self._usual_phases: int | None = None
+        self._usual_steps = 0
+        """Steps of the epoch before."""
+        self._error: BaseException | None = None
+        """The exception that left the loop."""
 
     # ---- what a framework knows
 
@@ -132,9 +136,10 @@ class LoopCapture(CaptureBase):
         if self.stage is not None:
             if error is not None and not self.position.is_left_by(error):
                 error = None
-            self._end_timeline()
-            row = self._last_row
+            row = next((item for item in reversed(self.timeline.waiting) if isinstance(item, Row)), self._last_row)
             error = error or (row.source.exit_error if row is not None and row.source is not None else None)
+            self._error = error = error or (self.position.caught(row.ended) if row is not None else None)
+            self._end_timeline()
             self._conclude(error)
             planned = self.hyperparameters.recorded_value("epochs")
             is_complete = bool(self.timeline.rule) and isinstance(planned, int) and self.epochs_done >= planned
@@ -210,7 +215,7 @@ class LoopCapture(CaptureBase):
         self.epoch = self.stage.epoch(index, kind=kind, ago=max(perf_counter() - began, 0.0), rule=rule)
         self._row_count, self._means, self._phases_of_epoch = 0, {}, set()
 
-    def _close_epoch(self, before: float = math.inf) -> None:
+    def _close_epoch(self, before: float = math.inf, error: BaseException | None = None) -> None:
         """End the epoch with its last step or validation, before the next epoch began."""
         epoch = self.epoch
         if epoch is None:
@@ -221,7 +226,8 @@ class LoopCapture(CaptureBase):
         epoch._ended = min(self.last_activity, before)
         row = self._last_row
         is_pass = row is not None and row.source is not None and self.timeline.rule == LOADER
-        epoch.done(error=row.source.exit_error if is_pass else None)  # type: ignore[union-attr]
+        epoch.done(error=row.source.exit_error if is_pass else error)  # type: ignore[union-attr]
+        self._usual_steps = self._row_count
         self.epoch, self._means = None, {}
         self.epochs_done += 1
         if self._phases_of_epoch or self._usual_phases is None:
@@ -331,6 +337,8 @@ class LoopCapture(CaptureBase):
         if is_final:
             has_epochs = bool(self.timeline.rule)
             limit = 0 if not has_epochs else self._usual_phases if self._usual_phases is not None else 1
+            if self._error is not None and (self._usual_phases is None or self._row_count < self._usual_steps):
+                limit = 0  # the epoch was not completed
         for number, phase in enumerate(phases):
             is_validation = (
                 number < limit and phase.model is None and self.epoch is not None and bool(self.timeline.rule)
@@ -339,7 +347,7 @@ class LoopCapture(CaptureBase):
                 self._record_validation(self.epoch, phase)
             else:
                 if is_final:
-                    self._close_epoch()
+                    self._close_epoch(error=self._error if not self._phases_of_epoch else None)
                 self._record_evaluation(phase)
 
     def _measures(self, phase: Phase) -> dict[str, float]:

@@ -27,6 +27,7 @@ from provml.recording.frames._callers import (
     is_called_from,
     worker_exit_code,
 )
+from provml.recording.frames._caught import watch_exceptions
 from provml.recording.frames._exceptions import known_exceptions, raised_in_method, raised_in_package
 from provml.recording.frames._loops import ForeignLoop, InspectedLoop, Loop, LoopIterable, TracedLoop
 from provml.recording.frames._position import CallTracker, LoopPosition
@@ -55,5 +56,6 @@ __all__ = [
     "knows_bytecode",
     "raised_in_method",
     "raised_in_package",
+    "watch_exceptions",
     "worker_exit_code",
 ]

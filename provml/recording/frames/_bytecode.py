@@ -4,34 +4,95 @@ from __future__ import annotations
 
 import dis
 import opcode
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 ENDING = ("RETURN_VALUE", "RETURN_CONST", "RAISE_", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD")
 """Prefixes of instructions after which the next one is not executed."""
 
 
-@lru_cache(maxsize=256)
-def loops_in(code: CodeType) -> list[tuple[int, int]]:
-    """Return the first and last bytecode offsets of the loops of a function."""
-    ends: dict[int, int] = {}
-    for item in dis.get_instructions(code):
-        if "BACKWARD" in item.opname:  # a loop with `continue` has several jumps to its begin; the last one ends it
-            ends[item.argval] = item.offset
-    return list(ends.items())
+class CodeLoop(NamedTuple):
+    """A loop of a function."""
+
+    begin: int
+    """The offset of the instruction that each iteration begins with."""
+    offsets: frozenset[int]
+    """The offsets of its instructions, with those that a compiler placed elsewhere, such as handlers of exceptions."""
 
 
 @lru_cache(maxsize=256)
-def loops_around(code: CodeType, offset: int) -> int:
-    """Return the number of loops around a bytecode offset."""
-    return sum(begin <= offset <= end for begin, end in loops_in(code))
+def loops_in(code: CodeType) -> tuple[CodeLoop, ...]:
+    """Return the loops of a function, the innermost first."""
+    instructions, following = instructions_of(code), _all_successors(code)
+    preceding: dict[int, list[int]] = {}
+    for offset, targets in following.items():
+        for target in targets:
+            preceding.setdefault(target, []).append(offset)
+    ends: dict[int, list[int]] = {}
+    for item in instructions:
+        if "BACKWARD" in item.opname:  # a loop with `continue` has several jumps to its begin
+            ends.setdefault(item.argval, []).append(item.offset)
+    loops = []
+    for begin, jumps in ends.items():
+        offsets = {begin} | _reached(jumps, preceding, {begin})
+        if opname(code, begin) == "FOR_ITER":
+            offsets |= _offsets_with_iterator(code, begin)
+        else:
+            offsets |= _ends_of_while(code, begin, offsets)
+        loops.append(CodeLoop(begin, frozenset(offsets)))
+    return tuple(sorted(loops, key=lambda loop: len(loop.offsets)))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
+def loops_around(code: CodeType, offset: int) -> tuple[CodeLoop, ...]:
+    """Return the loops around the instruction of a bytecode offset, the innermost first."""
+    start = instruction_start(code, offset)
+    return tuple(loop for loop in loops_in(code) if start in loop.offsets)
+
+
 def share_loop(code: CodeType, first: int, second: int) -> bool:
     """Return whether two bytecode offsets are in one loop."""
-    return any(begin <= first <= end and begin <= second <= end for begin, end in loops_in(code))
+    return not set(loops_around(code, first)).isdisjoint(loops_around(code, second))
+
+
+def _reached(starts: Iterable[int], following: Mapping[int, list[int]], ends: Iterable[int]) -> set[int]:
+    """Return the offsets that are reached from some, without going on from the ends."""
+    pending, reached = list(starts), set(ends)
+    while pending:
+        offset = pending.pop()
+        if offset not in reached:
+            reached.add(offset)
+            pending += following.get(offset, [])
+    return reached
+
+
+def _offsets_with_iterator(code: CodeType, begin: int) -> set[int]:
+    """Return the offsets from the `FOR_ITER` at an offset on at which its iterator is on the stack."""
+    resume = next(item.offset for item in instructions_of(code) if item.opname == "RESUME")
+    depths = reachable_offsets(code, resume, 0)
+    return set(reachable_offsets(code, begin, depths[begin])) if begin in depths else set()
+
+
+def _ends_of_while(code: CodeType, begin: int, offsets: set[int]) -> set[int]:
+    """Return the offsets of the parts of a `while` loop that end it, by `raise` or `return`.
+
+    In the bytecode they look like what follows the loop, so the positions in the source tell them apart: they are
+    indented like the rest of the loop.
+    """
+    columns: dict[int, int] = {}
+    lines: dict[int, int] = {}
+    for item in instructions_of(code):
+        position: Any = item.positions  # type: ignore[attr-defined,unused-ignore]
+        if position is not None and position.lineno is not None and position.col_offset is not None:
+            columns[position.lineno] = min(columns.get(position.lineno, position.col_offset), position.col_offset)
+            lines[item.offset] = position.lineno
+    inside = {lines[offset] for offset in offsets if offset in lines} - {lines.get(begin, 0)}
+    indentation = min((columns[line] for line in inside), default=0)
+    first = min(inside, default=0)
+    exits = _reached(offsets, successors(code), ()) - offsets
+    return {item for item in exits if lines.get(item, 0) >= first > 0 and columns[lines[item]] >= indentation > 0}
 
 
 @lru_cache(maxsize=256)
@@ -82,3 +143,131 @@ def reachable_offsets(code: CodeType, start: int, depth: int) -> dict[int, int]:
             effect = dis.stack_effect(instruction.opcode, instruction.arg, jump=False)
             pending.append((instructions[numbers[offset] + 1].offset, current + effect))
     return depths
+
+
+@lru_cache(maxsize=256)
+def instructions_of(code: CodeType) -> tuple[dis.Instruction, ...]:
+    """Return the instructions of a function."""
+    return tuple(dis.get_instructions(code))
+
+
+@lru_cache(maxsize=256)
+def successors(code: CodeType) -> dict[int, list[int]]:
+    """Return the offsets that may follow each instruction, unless it raises."""
+    instructions = instructions_of(code)
+    offsets: dict[int, list[int]] = {}
+    for number, item in enumerate(instructions):
+        following = [item.argval] if item.opcode in dis.hasjrel or item.opcode in dis.hasjabs else []
+        if not item.opname.startswith(ENDING) and number + 1 < len(instructions):
+            following.append(instructions[number + 1].offset)
+        offsets[item.offset] = following
+    return offsets
+
+
+def goes_on_at(code: CodeType, offset: int, other: int) -> bool:
+    """Return whether the instruction at an offset may be followed by another, unless something raises."""
+    return other in _reached([offset], successors(code), ())
+
+
+@lru_cache(maxsize=256)
+def _all_successors(code: CodeType) -> dict[int, list[int]]:
+    """Return the offsets that may follow each instruction, also if it raises."""
+    following = {offset: list(targets) for offset, targets in successors(code).items()}
+    for entry in exception_entries(code):
+        for offset in following:
+            if entry.start <= offset < entry.end:
+                following[offset].append(entry.target)
+    return following
+
+
+# ---- handlers of exceptions
+
+
+@lru_cache(maxsize=256)
+def exception_entries(code: CodeType) -> tuple[Any, ...]:
+    """Return the parts of a function whose exceptions are handled: `start`, `end` and `target` of each."""
+    bytecode: Any = dis.Bytecode(code)  # typeshed lacks `exception_entries`
+    return tuple(bytecode.exception_entries)
+
+
+def handler_at(code: CodeType, offset: int) -> int | None:
+    """Return the offset of the handler of an exception that is raised at an offset; None if its caller handles it.
+
+    A handler that always raises it again, such as a `finally`, is not the one.
+    """
+    for _ in range(len(exception_entries(code)) + 1):
+        targets = (entry.target for entry in exception_entries(code) if entry.start <= offset < entry.end)
+        handler = next(targets, None)
+        if handler is None or not _only_reraises(code, handler):
+            return handler
+        offset = max(_reached([handler], successors(code), ()))  # where it is raised again
+    return None
+
+
+def _only_reraises(code: CodeType, handler: int) -> bool:
+    following = successors(code)
+    names = {item.offset: item.opname for item in instructions_of(code)}
+    ends = [offset for offset in _reached([handler], following, ()) if not following[offset]]
+    return all(names[offset] == "RERAISE" for offset in ends)
+
+
+def is_exit_of_with(code: CodeType, handler: int) -> bool:
+    """Return whether a handler is the end of a `with` block."""
+    names = [item.opname for item in instructions_of(code) if item.offset >= handler][:2]
+    return names == ["PUSH_EXC_INFO", "WITH_EXCEPT_START"]
+
+
+def is_end_of_handler(code: CodeType, offset: int) -> bool:
+    """Return whether an instruction forgets an exception that was handled, or the variable that it had."""
+    names = [item.opname for item in instructions_of(code) if item.offset <= offset][-3:]
+    return names[-1] == "POP_EXCEPT" or (
+        names[:2] == ["POP_EXCEPT", "LOAD_CONST"] and names[2].startswith(("STORE_", "DELETE_"))
+    )
+
+
+class Clause(NamedTuple):
+    """An `except` clause."""
+
+    classes: list[str]
+    """The names of the exceptions that it catches; none for all."""
+    line: int | None
+
+
+def clause_around(code: CodeType, offset: int) -> Clause | None:
+    """Return the `except` clause that an offset is in; None if there is none that names exceptions."""
+    instructions = instructions_of(code)
+    checks = [
+        number
+        for number, item in enumerate(instructions[:-1])
+        if item.opname == "CHECK_EXC_MATCH" and item.offset < offset < instructions[number + 1].argval
+    ]
+    return _clause(code, checks[-1]) if checks else None
+
+
+def only_clause(code: CodeType, handler: int) -> Clause | None:
+    """Return the `except` clause of a handler; None if it has several, or one that does not name exceptions."""
+    instructions = instructions_of(code)
+    start = next(number for number, item in enumerate(instructions) if item.offset == handler)
+    end = next(
+        (number for number in range(start, len(instructions)) if instructions[number].opname == "RERAISE"), start
+    )
+    checks = [number for number in range(start, end) if instructions[number].opname == "CHECK_EXC_MATCH"]
+    return _clause(code, checks[0]) if len(checks) == 1 else None
+
+
+def _clause(code: CodeType, check: int) -> Clause:
+    instructions, classes, number = instructions_of(code), [], check - 1
+    while instructions[number].opname in (
+        "LOAD_NAME",
+        "LOAD_GLOBAL",
+        "LOAD_ATTR",
+        "LOAD_FAST",
+        "LOAD_DEREF",
+        "BUILD_TUPLE",
+    ):
+        item = instructions[number]
+        if item.opname != "BUILD_TUPLE":
+            classes.append(str(item.argval))
+        number -= 2 if item.opname == "LOAD_ATTR" else 1  # `module.Class`: the module is not a part of the name
+    lines = [line for start, line in dis.findlinestarts(code) if start <= instructions[check].offset]
+    return Clause(classes[::-1], lines[-1] if lines else None)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from types import CodeType, FrameType
+from typing import Any
 
+from provml.recording.exit_status import ExceptionSummary
 from provml.recording.frames._bytecode import earliest_offset, loops_around, share_loop
 from provml.recording.frames._callers import MAX_CALLERS
+from provml.recording.frames._caught import Place, Watch
 from provml.recording.frames._exceptions import traceback_offsets
-from provml.recording.frames._support import is_enabled
+from provml.recording.frames._support import is_enabled, knows_bytecode
 
 
 class CallTracker:
@@ -58,17 +61,32 @@ class LoopPosition:
     def __init__(self, *libraries: str) -> None:
         self._libraries = libraries
         self._callers: list[tuple[int, CodeType, int]] = []
+        self._watch = Watch(self._place) if knows_bytecode() else None
 
-    def note(self, loops: int = 1) -> None:
+    def _place(self) -> Place | None:
+        return Place(*self._callers[0]) if self._callers else None
+
+    def watch(self, loss: Any) -> None:
+        """Watch the loss of a step: when it is deleted may show an exception."""
+        if self._watch is not None:
+            self._watch.watch(loss)
+
+    def caught(self, since: float) -> ExceptionSummary | None:
+        """Return the exception that left the loop after its last step and that the script caught, if it is known."""
+        return self._watch.caught(since) if self._watch is not None and self._callers else None
+
+    def note(self, loops: int = 1, *, may_skip: bool = False) -> None:
         """Note where the callers outside of the libraries are, up to the script or the cell of a notebook.
 
         `loops` is the number of nested loops that lead from one note to the next. A frame with fewer loops around the
-        same instruction ended between the notes, and another call of its function got its address.
+        same instruction ended between the notes, and another call of its function got its address. `may_skip` is True
+        if not each of the steps that the script makes is noted.
         """
         frame: FrameType | None = sys._getframe(1) if is_enabled() else None
         while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in self._libraries:
             frame = frame.f_back
         callers: list[tuple[int, CodeType, int]] = []
+        innermost, is_each_step = frame, loops == 1
         while frame is not None and len(callers) < MAX_CALLERS:
             callers.append((id(frame), frame.f_code, frame.f_lasti))
             frame = frame.f_back if not frame.f_code.co_name.startswith("<") else None
@@ -77,12 +95,16 @@ class LoopPosition:
             common = []
             for identity, code, offset in callers:
                 if loops > 0:
-                    loops -= loops_around(code, offset)
+                    loops -= len(loops_around(code, offset))
                 previous = before.get(identity)
                 if previous is not None and previous[0] is code and (loops <= 0 or offset != previous[1]):
                     common.append((identity, code, offset))
             callers = common or callers
         self._callers = callers
+        if self._watch is not None and callers:
+            while innermost is not None and id(innermost) != callers[0][0]:
+                innermost = innermost.f_back
+            self._watch.note(None if may_skip else innermost, is_each_step=is_each_step)
 
     def is_left_by(self, error: BaseException) -> bool:
         """Return whether an exception, or one that it was raised from, left the loop; True if that is unknown."""

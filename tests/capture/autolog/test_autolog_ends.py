@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -80,7 +81,9 @@ def test_a_training_fails_by_what_left_its_loop(place: str, is_caught: bool, iso
             if not is_caught:
                 raise
     epoch, training, run = ENDINGS[place]
-    if is_caught and place in ("validation", "later"):  # nothing tells that the loop over the epochs was left
+    if is_caught and place == "later":
+        run = "FINISHED"
+    if is_caught and place == "validation" and sys.version_info < (3, 12):  # in the last iteration it leaves no trace
         training = run = "FINISHED"
     with provml.open(home) as store:
         assert ask(store, EPOCHS) == [("FINISHED",), ("FINISHED",), (epoch,)]

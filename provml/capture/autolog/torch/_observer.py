@@ -318,6 +318,7 @@ class Observer:
             self._use_pass(source)
         if type(tensors) is self._tensor_type:
             self._pending_losses = [self._copy(tensors)] if tensors.numel() == 1 else []
+            self._position.watch(tensors)
         else:
             self._pending_losses = [self._copy(tensor) for tensor in _as_list(tensors) if _is_scalar(tensor)]
         mirrors = self.mirrors
@@ -481,7 +482,8 @@ class Observer:
             self._noted_pass = source
             if source is not None and capture is not None and not capture.setup.loaders:
                 capture.use_loader(source.loader)  # the first step had no batch of a loader
-            self._position.note(loops=2 if source is not None else 1)  # over the epochs and batches, or over the steps
+            loops = 2 if source is not None else 1  # over the epochs and batches, or over the steps
+            self._position.note(loops, may_skip=loops == 1 and self._scaler is not None)
         if self._capture is None or self._capture.timeline.rule != LOADER:
             self._calls.on_action()
 

@@ -1,0 +1,238 @@
+"""Exceptions that left the loop of a training and that the script caught: nothing passes them to provml.
+
+From Python 3.12 on, `sys.monitoring` reports each exception that is caught. Python 3.11 tells nobody, but an exception
+leaves traces:
+
+- when its handler ends, the variables of the frames that it left are deleted, such as the loss of the last step
+- a script that keeps the exception keeps its traceback, which passes through the loop
+- a loop over a `range` that only an exception can leave did not take its last item, see `_counted`
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import weakref
+from collections.abc import Callable
+from time import perf_counter
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from provml.recording.exit_status import (
+    INTERRUPT,
+    INTERRUPTION,
+    UNKNOWN_EXCEPTION,
+    ExceptionSummary,
+    summarize_exception,
+)
+from provml.recording.frames._bytecode import (
+    Clause,
+    CodeLoop,
+    clause_around,
+    handler_at,
+    instruction_start,
+    is_end_of_handler,
+    loops_around,
+)
+from provml.recording.frames._counted import CountedLoops
+from provml.recording.frames._exceptions import traceback_frames
+from provml.recording.frames._support import knows_bytecode
+
+IS_MONITORED = sys.version_info >= (3, 12)
+TOOLS = (3, 4)
+"""Numbers of tools of `sys.monitoring` that have no meaning of their own."""
+
+
+MAX_SEARCHES = 64
+"""Searches among all objects of a process at most: each takes as long as a collection of garbage."""
+
+
+class Place(NamedTuple):
+    """A frame that makes steps, and the bytecode offset at which it does."""
+
+    identity: int
+    code: CodeType
+    offset: int
+
+    def loop_around(self, raised_at: int | None = None) -> CodeLoop | None:
+        """Return the innermost loop around the steps, and around another instruction of the frame."""
+        loops = loops_around(self.code, self.offset)
+        if raised_at is not None:
+            others = set(loops_around(self.code, raised_at))
+            loops = tuple(loop for loop in loops if loop in others)
+        return loops[0] if loops else None
+
+    def is_outside(self, loop: CodeLoop | None, frame: FrameType, handler: int) -> bool:
+        """Return whether a handler in a frame is outside of a loop of this place."""
+        is_same_frame = id(frame) == self.identity and frame.f_code is self.code
+        return not is_same_frame or loop is None or handler not in loop.offsets
+
+    def is_left_by(self, error: BaseException, handler: int | None = None) -> bool:
+        """Return whether an exception left a loop around the steps, and was caught outside of it.
+
+        `handler` is the offset of the handler; by default, the one of the frame that the exception reached last.
+        """
+        passed = list(traceback_frames(error))
+        for frame, raised_at in passed:
+            if id(frame) == self.identity and frame.f_code is self.code:
+                loop = self.loop_around(raised_at)
+                catcher, caught_at = passed[0]
+                handler = handler_at(catcher.f_code, caught_at) if handler is None else handler
+                return loop is not None and (handler is None or self.is_outside(loop, catcher, handler))
+        return False
+
+
+class CaughtException(NamedTuple):
+    """An exception that left a loop."""
+
+    time: float
+    """When it was caught, by `perf_counter`."""
+    summary: ExceptionSummary
+
+
+# ---- from Python 3.12 on
+
+
+_watches: weakref.WeakSet[MonitorWatch] = weakref.WeakSet()
+_users = 0
+_tool: int | None = None
+
+
+class MonitorWatch:
+    """Waits for an exception that leaves a loop and is caught, by `sys.monitoring`."""
+
+    def __init__(self, place: Callable[[], Place | None]) -> None:
+        self._place = place
+        self._caught: CaughtException | None = None
+        _watches.add(self)
+
+    def watch(self, loss: Any) -> None:
+        """Do nothing: all exceptions are reported."""
+
+    def note(self, frame: FrameType | None, *, is_each_step: bool) -> None:
+        """Do nothing."""
+
+    def check(self, handler: int, error: BaseException) -> None:
+        """Note an exception that has been caught, if it left the loop."""
+        place = self._place()
+        if place is not None and place.is_left_by(error, handler):
+            summary = summarize_exception(error)
+            self._caught = CaughtException(perf_counter(), summary) if summary is not None else None
+
+    def caught(self, since: float) -> ExceptionSummary | None:
+        """Return the exception that left the loop after a time."""
+        return self._caught.summary if self._caught is not None and self._caught.time > since else None
+
+
+def watch_exceptions() -> Callable[[], None]:
+    """Watch for exceptions that leave a loop and are caught, until the returned function is called."""
+    global _users, _tool
+    if not IS_MONITORED or not knows_bytecode():
+        return lambda: None
+    monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+    _users += 1
+    if _tool is None:
+        _tool = next((tool for tool in TOOLS if monitoring.get_tool(tool) is None), None)
+        if _tool is not None:
+            monitoring.use_tool_id(_tool, "provml")
+            monitoring.register_callback(_tool, monitoring.events.EXCEPTION_HANDLED, _on_handled)
+            monitoring.set_events(_tool, monitoring.events.EXCEPTION_HANDLED)
+    return _stop_watching
+
+
+def _stop_watching() -> None:
+    global _users, _tool
+    _users -= 1
+    if not _users and _tool is not None:
+        monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+        monitoring.set_events(_tool, 0)
+        monitoring.register_callback(_tool, monitoring.events.EXCEPTION_HANDLED, None)
+        monitoring.free_tool_id(_tool)
+        _tool = None
+
+
+def _on_handled(code: CodeType, handler: int, error: BaseException) -> None:
+    for watch in list(_watches):
+        with contextlib.suppress(Exception):  # an unexpected frame must not disturb the training
+            watch.check(handler, error)
+
+
+# ---- Python 3.11
+
+
+class TraceWatch:
+    """Looks for the traces of an exception that left a loop and was caught."""
+
+    searches = 0
+    """Searches among all objects so far, in this process."""
+
+    def __init__(self, place: Callable[[], Place | None]) -> None:
+        self._place = place
+        self._caught: CaughtException | None = None
+        self._loss: weakref.ref[Any] | None = None
+        self._usual: tuple[CodeType, int] | None = None
+        """Where a loss was deleted last: in a loop, the next one takes its name."""
+        self._counted = CountedLoops()
+
+    def watch(self, loss: Any) -> None:
+        """Watch the loss of a step, to which a variable of the function refers."""
+        self._loss = weakref.ref(loss, self._on_delete)
+
+    def note(self, frame: FrameType | None, *, is_each_step: bool) -> None:
+        """Note the loops of a frame that makes a step, see `CountedLoops`; None if steps may be left out."""
+        if frame is None:
+            self._counted.forget()
+        else:
+            self._counted.note(frame, is_each_step=is_each_step)
+
+    def _on_delete(self, reference: object) -> None:
+        try:
+            frame = sys._getframe(1)
+            where = frame.f_code, frame.f_lasti
+            if where == self._usual:
+                return
+            self._usual = where
+            place, offset = self._place(), instruction_start(*where)
+            is_handled = place is not None and is_end_of_handler(frame.f_code, offset)
+            if place is not None and is_handled and place.is_outside(place.loop_around(), frame, offset):
+                self._caught = CaughtException(perf_counter(), _summary(clause_around(frame.f_code, offset)))
+                self._usual = None
+        except Exception:  # at the end of the process, modules may be gone
+            self._usual = None
+
+    def caught(self, since: float) -> ExceptionSummary | None:
+        """Return the exception that left the loop after a time."""
+        place = self._place()
+        if place is None or self._counted.is_complete():
+            return None
+        if self._caught is not None and self._caught.time > since:
+            return self._caught.summary
+        summary = _kept_exception(place)
+        if summary is None and self._counted.was_left_by_exception():
+            summary = _summary(self._counted.clause())
+        return summary
+
+
+def _summary(clause: Clause | None) -> ExceptionSummary:
+    """Return what is known about an exception by the `except` that caught it."""
+    if clause is None:
+        return UNKNOWN_EXCEPTION
+    if clause.classes == [INTERRUPTION]:
+        return INTERRUPT
+    text = f"{UNKNOWN_EXCEPTION.message} as {' or '.join(clause.classes)} in line {clause.line}"
+    return ExceptionSummary(UNKNOWN_EXCEPTION.type_name, text)
+
+
+def _kept_exception(place: Place) -> ExceptionSummary | None:
+    """Return an exception from the loop that was caught outside of it, and that something refers to."""
+    if TraceWatch.searches >= MAX_SEARCHES:
+        return None
+    TraceWatch.searches += 1
+    for item in gc.get_objects():
+        if issubclass(type(item), BaseException) and place.is_left_by(item):  # `type` triggers no proxy
+            return summarize_exception(item)
+    return None
+
+
+Watch = MonitorWatch if IS_MONITORED else TraceWatch
