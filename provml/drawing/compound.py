@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from provml.drawing.layout import Gaps, Link, Pins, Placement, Point, Route, Size, arrange, find_back_links
+from provml.drawing.layout import Gaps, Link, Pins, Placement, Point, Route, Size, arrange, find_back_links, snap_up
 
 BOX_GAPS = Gaps(nodes=32.0, links=14.0, layers=34.0)
 """Distances between boxes of groups."""
@@ -135,8 +135,8 @@ class _Compound:
     def _box_size(self, group: str, placement: Placement) -> Size:
         frame = self.frames[group]
         return Size(
-            max(placement.size.width + frame.start + frame.right, frame.least.width),
-            max(placement.size.height + frame.top + frame.bottom, frame.least.height),
+            snap_up(max(placement.size.width + frame.start + frame.right, frame.least.width)),
+            snap_up(max(placement.size.height + frame.top + frame.bottom, frame.least.height)),
         )
 
     def _origin(self, group: str, box: Box, placement: Placement) -> Point:

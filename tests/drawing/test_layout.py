@@ -141,6 +141,16 @@ def test_groups_hold_their_nodes_and_no_others(
                 assert not overlap((x0, y0, x1, y1), box), f"{name} is in the box of {group}"
 
 
+def test_the_edges_of_a_box_are_exact():
+    """Coordinates that are no binary fractions have rounding errors: the box was narrower than its least width."""
+    sizes = {f"n{index}": Size(width, 10.0) for index, width in enumerate((80.0, 240.0, 240.0, 80.0))}
+    links = [Link("n2", "n3"), Link("n3", "n1"), Link("n1", "n2")]
+    frame = Frame(30.0, 10.0, 10.0, 60.0, Size(150.0, 90.0))
+    box = arrange_groups(sizes, links, {"n3": "g"}, {"g": frame}).boxes["g"]
+    assert (box.x + box.width) - box.x == 150.0
+    assert (box.y + box.height) - box.y == 90.0
+
+
 def test_a_chain_is_straight():
     sizes = {name: Size(width, 40.0) for name, width in (("a", 100.0), ("b", 240.0), ("c", 60.0), ("d", 120.0))}
     links = [Link("a", "b", LABEL), Link("b", "c", LABEL), Link("c", "d", LABEL)]
