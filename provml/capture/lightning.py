@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -86,7 +88,7 @@ class Capture(CaptureBase, lightning.Callback):
         """Return the hyperparameters that a training begins with."""
         values: dict[str, Any] = dict(pl_module.hparams) if pl_module.hparams else {}
         values = {
-            hyperparameter_of(key): value for key, value in values.items() if isinstance(value, (bool, int, float, str))
+            hyperparameter_of(key): value for key, value in values.items() if isinstance(value, (Real, Decimal, str))
         }
         values |= {"optimizer": ", ".join(kinds) or None, **self._optimizers.current_hyperparameters()}
         values["epochs"] = trainer.max_epochs if (trainer.max_epochs or 0) >= 0 else None  # -1: limited by steps

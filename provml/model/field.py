@@ -272,10 +272,10 @@ def _to_decimal(value: object) -> object:
     number = plain(value)
     if number.__class__ is int:
         return Decimal(number)
-    return number if isinstance(number, Decimal) and _has_short_text(number) else None
+    return number if isinstance(number, Decimal) and has_short_text(number) else None
 
 
-def _has_short_text(number: Decimal) -> bool:
+def has_short_text(number: Decimal) -> bool:
     """Return True if a Decimal is finite and short when it is written without an exponent, as XSD requires."""
     if not number.is_finite():
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -12,7 +13,7 @@ from typing import Any
 
 from provml.journal import events
 from provml.journal.redaction import mask, redact_text
-from provml.journal.values import COUNTERS, jsonable
+from provml.journal.values import COUNTERS, jsonable, plain_number
 from provml.model.values import PLAIN, plain
 
 MAX_LENGTH = 1000
@@ -53,7 +54,10 @@ def encode_parameters(values: Mapping[str, Any]) -> tuple[events.Values, list[Ex
 
 
 def encode_measure(name: str, value: Any) -> events.Value:
-    """Encode a measure: a scalar, or an array of one item. Text is refused, because measures are compared."""
+    """Encode a measure: a scalar, or an array of one item. Text is refused, because measures are compared.
+
+    Real numbers of other libraries become the nearest double.
+    """
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape and math.prod(shape) == 1 and hasattr(value, "reshape"):
         value = value.reshape(())
@@ -62,6 +66,9 @@ def encode_measure(name: str, value: Any) -> events.Value:
     except TypeError:
         kind = type(value).__name__
         raise TypeError(f"The measure {name!r} must be a number, not a value of type {kind}.") from None
+    except OverflowError:
+        problem = f"The measure {name!r} ({type(value).__name__}) is larger than any float."
+        raise TypeError(f"{problem} Record its logarithm, or its text as a parameter.") from None
     except Exception as error:  # a tensor without a value, such as one on the device "meta"
         problem = f"The value of the measure {name!r} cannot be read ({type(value).__name__}: {error})."
         raise TypeError(f"{problem} Pass a number, or a tensor that has a value.") from None
@@ -99,6 +106,9 @@ def encode_parameter(value: Any) -> events.Value:
 def _encode_nested(value: Any) -> Any:
     """Return what JSON can hold of a value: its plain form, its items, or its name or text."""
     scalar = plain(value)
+    if scalar.__class__ not in PLAIN:
+        with contextlib.suppress(OverflowError):  # recorded as text
+            scalar = plain_number(scalar)
     if scalar.__class__ in PLAIN:
         return scalar if scalar.__class__ in (bool, int, float, str) else str(scalar)
     if isinstance(value, (set, frozenset)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TypeGuard
 
@@ -92,7 +93,8 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 
 def _decode(value: Value) -> object:
-    return decode_value(value) if isinstance(value, list) else value
+    decoded = decode_value(value) if isinstance(value, list) else value
+    return float(decoded) if isinstance(decoded, Decimal) else decoded
 
 
 def _measure(name: str, stage: str) -> tuple[str, str]:

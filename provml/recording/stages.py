@@ -194,7 +194,7 @@ class Step(EndsOnExit):
         )
 
     def measured(self, /, **values: Any) -> None:
-        """Record measures. Values are numbers of any type that has an exact value; None is left out."""
+        """Record measures: numbers of any type, such as tensors, fractions and Decimals. None is left out."""
         _record_measures(self.run, self._location, values)
 
 
@@ -476,7 +476,7 @@ class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
         run._emit(Done(self._location, run._time() - now + ended, ended - self._began, *status_of_exit(error)))
 
     def measured(self, /, **values: Any) -> None:
-        """Record measures. Values are numbers of any type that has an exact value; None is left out."""
+        """Record measures: numbers of any type, such as tensors, fractions and Decimals. None is left out."""
         _record_measures(self.run, self._location, values)
 
     @never_raise

@@ -13,6 +13,8 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -314,7 +316,7 @@ class RecordedCall(EndsOnExit):
                 before = self.initial_dicts.get(id(item), {})
                 pairs = [(name, value) for name, value in item.items() if isinstance(name, str)]
                 new = [(name, value) for name, value in pairs if name not in before or before[name] is not value]
-                stage.measured(**{name: value for name, value in new if plain(value).__class__ in (int, float)})
+                stage.measured(**{name: value for name, value in new if _is_number(plain(value))})
 
     def _is_passthrough(self, item: Any) -> bool:
         """Return whether an output is an input with the same content."""
@@ -394,6 +396,11 @@ def _flatten(value: Any, *, is_data: bool = False) -> Iterator[Any]:
     if is_data or len(value) <= MAX_PARAMETER_SIZE or _is_data(next(iter(items))):
         for item in items:
             yield from _flatten(item, is_data=is_data)
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a value is a number of any type; True and False are none."""
+    return isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
 
 
 def _is_data(value: Any) -> bool:

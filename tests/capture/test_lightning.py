@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -234,7 +235,7 @@ def test_the_loss_of_a_batch_is_not_divided_by_accumulation(tmp_path: Path):
 
 
 class Rated(Network):
-    def __init__(self, lr: float) -> None:
+    def __init__(self, lr: float, decay: Any = 0.5) -> None:
         super().__init__()
         self.save_hyperparameters()
 
@@ -242,11 +243,12 @@ class Rated(Network):
 def test_a_rate_has_one_name(tmp_path: Path):
     with Capture("digits", home=tmp_path / "home", strict=True) as capture:
         fitting = trainer(tmp_path, capture, epochs=1, max_steps=1, enable_checkpointing=False)
-        fitting.fit(Rated(lr=0.3), loader("training"))
+        fitting.fit(Rated(lr=0.3, decay=Fraction(1, 4)), loader("training"))
     with provml.open(tmp_path / "home") as store:
         values = used(store)
         assert values["learning_rate"] == 0.5  # that of the optimizer
         assert "lr" not in values
+        assert values["decay"] == 0.25
 
 
 class Secretive(Network):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ from capture.digits import digits
 from provml.recording.run import Run
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; `pip install 'provml[torch]'`")
+
+import mpmath  # noqa: E402  # it comes with sympy
+import sympy  # noqa: E402  # it comes with PyTorch
 
 from provml.capture.torch import Capture  # noqa: E402  # it needs PyTorch
 
@@ -940,6 +944,9 @@ def test_a_measure_of_batches_only_is_recorded_for_the_epoch_as_mean(tmp_path: P
 
 KINDS: dict[str, Any] = {
     "float": float,
+    "fraction": Fraction,
+    "mpmath": mpmath.mpf,
+    "sympy": lambda number: sympy.Rational(number),
     "numpy float32": np.float32,
     "array": np.array,
     "tensor": lambda number: torch.tensor(float(number), requires_grad=True),

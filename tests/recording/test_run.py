@@ -22,6 +22,7 @@ from contextlib import nullcontext, suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -496,6 +497,10 @@ VALUES: list[tuple[Any, Any]] = [
     (np.uint64(2**64 - 1), 2**64 - 1),
     (np.bool_(True), True),
     (np.array(0.25), 0.25),
+    (np.longdouble("1.5"), 1.5),
+    (Fraction(1, 3), 1 / 3),
+    (Fraction(-4, 2), -2.0),
+    (Decimal("-Infinity"), -math.inf),
     (Tensor(0.5), 0.5),
     (Tensor(np.float32(0.5)), 0.5),
     (Colour.RED, "red"),
@@ -525,7 +530,7 @@ def test_a_value_survives_the_journal_exactly(value: Any, expected: Any):
 
 def test_nan_of_any_number_type_survives_the_journal():
     with record() as run, run.training() as training:
-        for value in (math.nan, np.float32("nan"), Tensor(math.nan)):
+        for value in (math.nan, np.float32("nan"), Tensor(math.nan), Decimal("NaN"), Decimal("sNaN")):
             training.measured(loss=value)
     assert all(math.isnan(decode_value(event.values["loss"])) for event in events_of(Measured, run))
 
@@ -542,7 +547,13 @@ def test_any_number_or_text_survives_a_journal_line(value: Any):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [([1, 2], "[1, 2]"), ((0.9, 0.999), "[0.9, 0.999]"), ({"a": np.float32(0.5)}, '{"a": 0.5}')]
+    ("value", "text"),
+    [
+        ([1, 2], "[1, 2]"),
+        ((0.9, 0.999), "[0.9, 0.999]"),
+        ({"a": np.float32(0.5)}, '{"a": 0.5}'),
+        ([Fraction(9, 10), 10**400], f"[0.9, 1{'0' * 400}]"),
+    ],
 )
 def test_a_list_is_a_parameter_but_not_a_measure(value: Any, text: str):
     with record(strict=False) as run:
@@ -558,6 +569,19 @@ def test_a_parameter_that_has_its_value_already_is_not_recorded_again():
         training.parameters(batch_size=8, seed=1.5, workers=0)
         training.parameters(batch_size=8, workers=False)
     assert [event.values for event in events_of(Parameter, run)] == [{"seed": 1.5, "workers": 0}, {"workers": False}]
+
+
+@pytest.mark.parametrize("large", [Fraction(10**400), Decimal("1E+999999999"), np.longdouble("1e4000")], ids=str)
+def test_a_number_beyond_the_largest_float_is_text_as_a_parameter_and_no_measure(large: Any):
+    """The digits of `Decimal("1E+999999999")` would fill a gigabyte of the journal."""
+    with record(strict=False) as run:
+        with run.training(bound=large, bounds=[large]) as training:
+            training.measured(good=1.0, bad=large)
+        assert run.capture_errors == 1
+    values = events_of(Begin, run)[0].values
+    assert {name: type(value) for name, value in values.items()} == {"bound": str, "bounds": str}
+    assert len(str(values)) < 2000
+    assert [event.values for event in events_of(Measured, run)] == [{"good": 1.0}]
 
 
 @pytest.mark.parametrize("wrong", [object, np.zeros(2), Tensor(1.0, (1,)), 1j, {1}], ids=str)
@@ -1461,6 +1485,10 @@ WRONG_ARGUMENTS = {
             "The value of the measure 'loss' cannot be read (Unreadable: no value on this device). "
             "Pass a number, or a tensor that has a value."
         ),
+    ),
+    "a measure beyond all floats": (
+        lambda run: run.training().measured(loss=Fraction(10**400)),
+        ("The measure 'loss' (Fraction) is larger than any float. Record its logarithm, or its text as a parameter."),
     ),
     "several measures": (
         lambda run: run.training().measured(loss=[1, 2]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import provml
@@ -30,6 +32,14 @@ def test_show_draws_training_and_validation_with_adaptations_while_the_run_is_op
     assert charts._repr_html_().startswith("<svg")
     assert "loss" in repr(charts)
     assert not (tmp_path / "index").exists()  # recording opens no store
+
+
+def test_show_draws_exact_numbers(tmp_path: Path):
+    with provml.record("net", home=tmp_path, capture_environment=False) as run, run.training() as training:
+        for epoch in training.epochs(2):
+            epoch.measured(loss=Decimal("0.5"), share=Fraction(epoch.index, 4))
+        panels = {curves.y: [series.points for series in curves.series] for curves in run.show().panels}
+    assert panels == {"loss": [[(1, 0.5), (2, 0.5)]], "share": [[(1, 0.25), (2, 0.5)]]}
 
 
 def test_tables_in_notebooks_have_the_colours_of_pictures_and_pages():

@@ -9,6 +9,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import AsyncIterator, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -276,7 +277,8 @@ def test_using_and_producing_have_priority(run: Run):
 def test_numbers_in_a_returned_dictionary_are_measures_of_a_stage(run: Run, kind: str):
     @run.step(kind=kind)
     def judge(rows: int) -> Any:
-        return {"accuracy": np.float64(0.5), "rows": rows, "is_good": True, "of": "flowers", "each": [1, 2], 3: 4}
+        numbers = {"accuracy": np.float64(0.5), "share": Fraction(1, 4), "rows": rows}
+        return numbers | {"is_good": True, "of": "flowers", "each": [1, 2], 3: 4}
 
     @run.step(kind=kind)
     def both() -> Any:
@@ -284,7 +286,10 @@ def test_numbers_in_a_returned_dictionary_are_measures_of_a_stage(run: Run, kind
 
     judge(7)
     both()
-    assert [event.values for event in events_of(events.Measured, run)] == [{"accuracy": 0.5, "rows": 7}, {"loss": 0.25}]
+    assert [event.values for event in events_of(events.Measured, run)] == [
+        {"accuracy": 0.5, "share": 0.25, "rows": 7},
+        {"loss": 0.25},
+    ]
 
 
 def test_unchanged_settings_are_not_measures(run: Run):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
+from numbers import Real
 from typing import Any
 
 from provml.capture.autolog._patches import Patches
@@ -50,6 +52,6 @@ def plain_values(values: dict[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if isinstance(value, (list, tuple)) and all(isinstance(item, (bool, int, float, str)) for item in value):
             value = str(list(value))
-        if isinstance(value, (bool, int, float, str)) and not (isinstance(value, str) and len(value) > MAX_CHARS):
+        if isinstance(value, (Real, Decimal, str)) and not (isinstance(value, str) and len(value) > MAX_CHARS):
             plain[str(name)] = value
     return plain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 from provml.journal.values import COUNTERS
@@ -20,7 +21,7 @@ class BatchMeans:
         """Add the measures of a batch; counters and values that are not numbers are ignored."""
         for name, value in values.items():
             number = _number(value)
-            if isinstance(number, (int, float, Decimal)) and name not in COUNTERS:
+            if isinstance(number, (Real, Decimal)) and name not in COUNTERS:
                 self._add(name, float(number), 1)
 
     def add_totals(self, totals: Mapping[str, Sequence[float]]) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,27 @@ def test_a_script_is_recorded_without_a_line_in_it(tmp_path: Path):
         assert measures_by_epoch(store, "provml:ValidationEpochExecution") == {
             "loss": pytest.approx(facts["validation"])
         }
+
+
+def test_exact_numbers_of_a_command_line_are_numbers(tmp_path: Path):
+    script = tmp_path / "exact.py"
+    script.write_text(
+        "import argparse\n"
+        "from decimal import Decimal\n"
+        "from fractions import Fraction\n"
+        "from sklearn.linear_model import LinearRegression\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--share', type=Fraction)\n"
+        "parser.add_argument('--price', type=Decimal)\n"
+        "parser.parse_args()\n"
+        "LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])\n"
+    )
+    done = run("run", str(script), "--share", "1/4", "--price", "0.10", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with provml.open(tmp_path / ".provml") as store:
+        values = used(store)
+        assert values["share"] == 0.25
+        assert values["price"] == Decimal("0.10")
 
 
 def test_processes_that_the_script_starts_are_recorded_into_one_run(tmp_path: Path):
