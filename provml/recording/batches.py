@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from provml.journal import events
 from provml.journal.location import split_batch
 from provml.recording.encoding import encode_measures
-from provml.recording.safety import EndsOnExit, as_index, report_errors
+from provml.recording.safety import EndsOnExit, as_first, as_index, report_errors
 
 if TYPE_CHECKING:
     from provml.journal.batch_buffer import BatchBuffer
@@ -148,6 +148,12 @@ class BatchedSection:
 
     def batches(self, loader: Iterable[Any], *, first: int = 1) -> Iterator[Batch]:
         """Record the batches of a loader: `for batch in epoch.batches(loader):`, each with its `data`."""
+        if not isinstance(loader, Iterable) and not hasattr(loader, "__getitem__"):
+            problem = (
+                f"The loader of `batches` must be an iterable of batches, not {loader!r} ({type(loader).__name__})."
+            )
+            raise TypeError(f"{problem} Use batches(loader), or batches(range(100)).")
+        first = as_first(first, "batch")
         self._end_interrupted_batch()
         for index, data in enumerate(loader, first):
             batch = self._begin_batch(index, data, first)
@@ -162,7 +168,7 @@ class BatchedSection:
 
     def batch(self, index: int) -> Batch:
         """Begin one batch, counted from 1, to be ended by `done`; `detail` and `every` decide if it is recorded."""
-        if index.__class__ is not int:  # called for every batch: check only what may be wrong
+        if index.__class__ is not int or index < 0:  # called for every batch: check only what may be wrong
             index = as_index(index, "The index of a batch")
         return self._begin_batch(index, None, 1)
 

@@ -9,6 +9,8 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
+from provml.journal.location import MAX_INDEX
+
 P = ParamSpec("P")
 T = TypeVar("T")
 ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.pow)
@@ -72,12 +74,32 @@ def try_or(run: ErrorReporter, function: Callable[[], T], default: T) -> T:
     return default
 
 
-def as_index(value: Any, label: str) -> int:
-    """Return a whole number of any type as an int. `label` names it in the message of the TypeError."""
+def as_index(value: Any, label: str, advice: str = "") -> int:
+    """Return a whole number of any type, from 0 on, as an int. `label` and `advice` are for the message of the error.
+
+    True and False are refused: they are settings in the wrong place.
+    """
     try:
-        return operator.index(value)
+        index = operator.index(value) if not isinstance(value, bool) else None
     except TypeError:
-        raise TypeError(f"{label} must be a whole number, not {value!r} ({type(value).__name__}).") from None
+        index = None
+    if index is None:
+        problem = f"{label} must be a whole number, not {value!r} ({type(value).__name__})."
+        raise TypeError(f"{problem} {advice}".rstrip())
+    if not 0 <= index <= MAX_INDEX:
+        bound = "at least 0" if index < 0 else f"at most {MAX_INDEX}"
+        raise ValueError(f"{label} must be {bound}, not {index}. {advice}".rstrip())
+    return index
+
+
+def as_epoch_count(value: Any) -> int:
+    """Return the number of epochs of a loop."""
+    return as_index(value, "The number of epochs", "Use epochs(3), or epochs(items) for an epoch of each item.")
+
+
+def as_first(value: Any, unit: str) -> int:
+    """Return the number of the first epoch or batch of a loop."""
+    return as_index(value, f"`first`, the number of the first {unit},", "Use first=5 to go on after 4.")
 
 
 def _number(value: Any) -> Any:

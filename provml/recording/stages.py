@@ -29,7 +29,15 @@ from provml.recording.display import html_table
 from provml.recording.encoding import encode_measures, to_text
 from provml.recording.exit_status import status_of_exit
 from provml.recording.frames import Loop, LoopIterable, TracedLoop
-from provml.recording.safety import ActsAsNumber, EndsOnExit, as_index, never_raise, report_errors
+from provml.recording.safety import (
+    ActsAsNumber,
+    EndsOnExit,
+    as_epoch_count,
+    as_first,
+    as_index,
+    never_raise,
+    report_errors,
+)
 from provml.recording.settings import DataKind
 
 DEFAULT_ROLES = {"training": "training", "validation": "validation", "evaluation": "test"}
@@ -56,7 +64,7 @@ class Step(EndsOnExit):
     ) -> None:
         self.run = run
         self.kind = kind
-        self.name = to_text(name)
+        self.name = to_text(name) or kind
         self._location = ""
         self._refs: list[str] = []
         self._values: Values = {}
@@ -295,8 +303,8 @@ class Stage(Step):
 
     def _iterate_epochs(self, count: int | Iterable[Any], kind: str, first: int | None) -> Generator[Epoch, None, None]:
         is_items = isinstance(count, Iterable) and not isinstance(count, str)  # the characters of "20" are not epochs
-        items: Any = count if is_items else range(as_index(count, "The number of epochs"))
-        index = first if first is not None else max(self._indices, default=0) + 1
+        items: Any = count if is_items else range(as_epoch_count(count))
+        index = as_first(first, "epoch") if first is not None else max(self._indices, default=0) + 1
         if kind == "epoch" and isinstance(items, Sized):
             self._planned_epochs = len(self._indices) + len(items)
         for item in items:

@@ -921,9 +921,13 @@ def test_values_of_the_wrong_type_are_rejected(tmp_path: Path):
         with pytest.raises(provml.ProvmlError, match=f"{setting} takes"):
             Capture("digits", **{setting: value}, home=tmp_path / "home")
     assert not (tmp_path / "home").exists(), "no run was started"
-    for count in ("3", 2.5):
+    for count in ("3", 2.5, True):
         with Capture("digits", network, home=tmp_path / "home") as capture, pytest.raises(TypeError, match="epochs"):
             next(capture.epochs(count))
+    for wrong in ({"count": -1}, {"count": 3, "first": "a"}, {"count": 3, "first": -1}):
+        refused = pytest.raises((TypeError, ValueError), match=r"must be .*\. Use ")
+        with Capture("digits", network, home=tmp_path / "home") as capture, refused:
+            next(capture.epochs(**wrong))
 
 
 def test_a_measure_of_batches_only_is_recorded_for_the_epoch_as_mean(tmp_path: Path):

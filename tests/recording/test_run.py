@@ -1453,7 +1453,58 @@ class Unreadable:
 WRONG_ARGUMENTS = {
     "epochs as text": (
         lambda run: next(run.training().epochs("3")),
-        "The number of epochs must be a whole number, not '3' (str).",
+        (
+            "The number of epochs must be a whole number, not '3' (str). "
+            "Use epochs(3), or epochs(items) for an epoch of each item."
+        ),
+    ),
+    "fewer than no epochs": (
+        lambda run: next(run.training().epochs(-1)),
+        ("The number of epochs must be at least 0, not -1. Use epochs(3), or epochs(items) for an epoch of each item."),
+    ),
+    "a switch as the number of epochs": (
+        lambda run: next(run.training().epochs(True)),
+        (
+            "The number of epochs must be a whole number, not True (bool). "
+            "Use epochs(3), or epochs(items) for an epoch of each item."
+        ),
+    ),
+    "a first epoch as text": (
+        lambda run: next(run.training().epochs(3, first="a")),
+        (
+            "`first`, the number of the first epoch, must be a whole number, not 'a' (str). "
+            "Use first=5 to go on after 4."
+        ),
+    ),
+    "a negative first epoch": (
+        lambda run: next(run.training().epochs(3, first=-1)),
+        "`first`, the number of the first epoch, must be at least 0, not -1. Use first=5 to go on after 4.",
+    ),
+    "a negative epoch": (
+        lambda run: run.training().epoch(-1),
+        "The index of an epoch must be at least 0, not -1.",
+    ),
+    "an epoch that no index holds": (
+        lambda run: run.training().epoch(2**63),
+        "The index of an epoch must be at most 9223372036854775807, not 9223372036854775808.",
+    ),
+    "a negative batch": (
+        lambda run: run.training().epoch(1).batch(-1),
+        "The index of a batch must be at least 0, not -1.",
+    ),
+    "no first batch": (
+        lambda run: next(run.training().epoch(1).batches([1], first=None)),
+        (
+            "`first`, the number of the first batch, must be a whole number, not None (NoneType). "
+            "Use first=5 to go on after 4."
+        ),
+    ),
+    "a number of batches": (
+        lambda run: next(run.training().epoch(1).batches(3)),
+        (
+            "The loader of `batches` must be an iterable of batches, not 3 (int). "
+            "Use batches(loader), or batches(range(100))."
+        ),
     ),
     "half an epoch": (
         lambda run: run.training().epoch(0.5),
@@ -1507,6 +1558,16 @@ def test_a_wrong_argument_is_described_with_its_value(name: str):
     with record() as run, pytest.raises((TypeError, ValueError)) as caught:
         call(run)
     assert str(caught.value) == message
+
+
+def test_a_stage_without_a_name_has_that_of_its_kind():
+    with record() as run:
+        run.training(name=None).done()
+        run.evaluation(name="").done()
+    assert [(event.location, event.name) for event in events_of(Begin, run)] == [
+        ("training", "training"),
+        ("evaluation", "evaluation"),
+    ]
 
 
 def test_data_of_an_unknown_kind_is_a_capture_error_and_not_a_dataset():

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from functools import partial
-from operator import index as as_index
 from threading import get_ident
 from time import perf_counter
 from typing import Any, Self, Unpack
@@ -30,7 +29,7 @@ from provml.recording.batches import Batch, RecordedBatches
 from provml.recording.data import Data
 from provml.recording.frames import Loop, LoopIterable, raised_in_method
 from provml.recording.inherit import world_size
-from provml.recording.safety import never_raise
+from provml.recording.safety import as_epoch_count, as_first, never_raise
 from provml.recording.stages import Epoch, Stage
 
 try:
@@ -148,7 +147,7 @@ class Capture(CaptureBase):
         items = _epoch_items(count)
         planned = self.try_or(lambda: len(items) if isinstance(items, Sized) else None, None)
         self._end_loop(sys.exc_info()[1])
-        first = max(getattr(items, "start", 1), 1) if first is None else first
+        first = max(getattr(items, "start", 1), 1) if first is None else as_first(first, "epoch")
         self._begin(planned, first)
         self._planned, self._is_open_ended = planned, count is None
         for index, item in enumerate(items, first):
@@ -511,7 +510,7 @@ def _epoch_items(count: Any) -> Iterable[Any]:
     """Return the items to iterate over: a range for a number, numbers without an end for None."""
     if count is None:
         return itertools.count()
-    items: Iterable[Any] = range(as_index(count)) if hasattr(count, "__index__") else count
+    items: Iterable[Any] = range(as_epoch_count(count)) if hasattr(count, "__index__") else count
     if isinstance(count, (str, bytes)) or not hasattr(items, "__iter__"):
         raise WrongType("Capture", "epochs", count, "a number or an iterable", "Use a number: epochs(3).")
     return items
