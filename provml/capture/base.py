@@ -14,14 +14,14 @@ from typing import Any, TypeVar, Unpack
 from provml.capture._data import CaptureData, check_roles
 from provml.capture._hyperparameters import MANUAL, Hyperparameters, HyperparameterSource, Selection
 from provml.capture._models import CaptureModels
-from provml.capture._settings import Watch
+from provml.capture._settings import CaptureSettings, Watch
 from provml.errors import WrongType
 from provml.recording.batches import Batch
 from provml.recording.data import Data
 from provml.recording.exit_status import UNKNOWN_EXCEPTION, status_of_exit
 from provml.recording.frames import known_exceptions, raised_in_package
 from provml.recording.kinds import hyperparameter_of
-from provml.recording.run import Run, record
+from provml.recording.run import Run, describe_unexpected, record
 from provml.recording.safety import EndsOnExit, never_raise, report_errors, try_or
 from provml.recording.settings import BaseSettings
 from provml.recording.stages import Epoch, Stage
@@ -59,6 +59,8 @@ class CaptureBase(EndsOnExit):
     ) -> None:
         if watch not in (None, "epoch", "batch"):
             raise ValueError(f"watch must be 'epoch' or 'batch', not {watch!r}.")
+        if unexpected := [setting for setting in settings if setting not in BaseSettings.__annotations__]:
+            raise TypeError(self._describe_unexpected(unexpected, settings))
         selection = Selection(hyperparameters)
         provided = check_roles(data)
         self._parameters = check_parameters(parameters)
@@ -90,6 +92,16 @@ class CaptureBase(EndsOnExit):
         self._earlier_errors: set[int] = set()
         """Ids of the exceptions that were known when the training began."""
         self.run._register_open(self)
+
+    def _describe_unexpected(self, unexpected: list[str], settings: Mapping[str, Any]) -> str:
+        """Return the message about settings that the capture does not have: usually hyperparameters."""
+        numbers = {name: settings[name] for name in unexpected if isinstance(settings[name], (bool, int, float))}
+        pairs = [f"{name}={numbers.get(name, '…')}" for name in unexpected]
+        advice = "Hyperparameters of the framework are recorded by themselves. "
+        advice += f"Pass others as parameters=dict({', '.join(pairs)})."
+        own = type(self).__init__
+        names = own.__code__.co_varnames[1 : own.__code__.co_argcount + own.__code__.co_kwonlyargcount]
+        return describe_unexpected("Capture", unexpected, {*names, *CaptureSettings.__annotations__}, advice)
 
     # ---- begin and end of a capture
 

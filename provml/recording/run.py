@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from numbers import Real
 from pathlib import Path
@@ -557,13 +557,17 @@ def record(name: str, **settings: Unpack[RunSettings]) -> Run:
     """
     accepted = Run.__init__.__kwdefaults__ or {}
     if unexpected := [setting for setting in settings if setting not in accepted]:
-        noun = "an unexpected argument" if len(unexpected) == 1 else "unexpected arguments"
-        names = ", ".join(map(repr, unexpected))
         advice = "Pass hyperparameters to run.training(learning_rate=0.1)."
-        if suggestions := _similar(unexpected[0], accepted):
-            advice = f"Did you mean {suggestions[0]!r}? {advice}"
-        raise TypeError(f"record() got {noun} {names}. {advice}")
+        raise TypeError(describe_unexpected("record", unexpected, accepted, advice))
     return Run(name, **settings)
+
+
+def describe_unexpected(function: str, unexpected: Sequence[str], accepted: Iterable[str], advice: str) -> str:
+    """Return the message about arguments that a function does not have; `advice` says what to do instead."""
+    noun = "an unexpected argument" if len(unexpected) == 1 else "unexpected arguments"
+    if suggestions := _similar(unexpected[0], accepted):
+        advice = f"Did you mean {suggestions[0]!r}? {advice}"
+    return f"{function}() got {noun} {', '.join(map(repr, unexpected))}. {advice}"
 
 
 def _similar(name: str, names: Iterable[str]) -> list[str]:

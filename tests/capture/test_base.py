@@ -45,6 +45,38 @@ def test_a_wrong_path_for_the_model_is_rejected_before_a_run_starts(framework: s
     assert not Path(".provml").exists()
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lr": 3}, r"an unexpected argument 'lr'\. [^?]* Pass others as parameters=dict\(lr=3\)\.$"),
+        ({"lr": 0.1, "arguments": []}, r"unexpected arguments 'lr', 'arguments'\. .*=dict\(lr=0.1, arguments=…\)\.$"),
+        ({"paramters": {"lr": 3}}, r"'paramters'\. Did you mean 'parameters'\?"),
+        ({"modle": "net"}, r"'modle'\. Did you mean 'model'\?"),
+    ],
+)
+@pytest.mark.parametrize("framework", ["torch", "lightning", "transformers", "sklearn", "xgboost", "lightgbm"])
+def test_a_hyperparameter_as_a_setting_is_refused_with_its_place(
+    framework: str, settings: dict[str, Any], message: str
+):
+    """A capture has no `run.training`, which the message named."""
+    pytest.importorskip(framework)
+    capture = importlib.import_module(f"provml.capture.{framework}").Capture
+    run = provml.record("digits", capture_environment=False)
+    for into in ({}, {"run": run}):
+        with pytest.raises(TypeError, match=message):
+            capture("digits", **settings, **into)
+    run.finish()
+    with provml.open() as store:
+        assert len(store.runs()) == 1, "no other run was started"
+
+
+def test_an_argument_of_one_capture_is_suggested():
+    pytest.importorskip("torch")
+    capture = importlib.import_module("provml.capture.torch").Capture
+    with pytest.raises(TypeError, match=r"Did you mean 'optimizer'\?"):
+        capture("digits", optimiser=None)
+
+
 def test_a_run_can_be_given_by_its_id():
     with CaptureBase("digits", run="my-id", capture_environment=False) as capture:
         capture.begin_training({"learning_rate": 0.1})

@@ -30,7 +30,7 @@ from provml.capture.autolog._session import Session
 from provml.errors import WrongType, WrongValue
 from provml.recording.frames import watch_exceptions
 from provml.recording.ids import new_run_id
-from provml.recording.run import Run, check_settings, check_switches
+from provml.recording.run import Run, check_settings, check_switches, describe_unexpected
 from provml.recording.settings import BaseSettings
 
 
@@ -158,7 +158,7 @@ def autolog(
         raise WrongType("autolog", "run", run, "a run", "Pass the result of provml.record(…), or a run id.")
     if unexpected := [setting for setting in settings if setting not in BaseSettings.__annotations__]:
         advice = "Hyperparameters are taken from the training itself."
-        raise TypeError(f"autolog() got an unexpected argument {unexpected[0]!r}. {advice}")
+        raise TypeError(describe_unexpected("autolog", unexpected, BaseSettings.__annotations__, advice))
     if not isinstance(enabled, bool):
         raise WrongType("autolog", "enabled", enabled, "True or False", "Pass the name of the experiment as name=….")
     check_settings(settings.get("detail", "batch"), settings.get("every", 1), run if isinstance(run, str) else None)
