@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -150,6 +150,25 @@ def curves(
     label = curve.y_label or ", ".join(curve.y)
     measure = label if len(curve.y) == 1 else ""
     return Curves(curve.x, f"{label} ({curve.unit})" if curve.unit else label, series, skipped, measure=measure)
+
+
+def section_positions(sections: Iterable[tuple[str, int, int | None]]) -> dict[tuple[str, int], float]:
+    """Return where the sections of stages are drawn, in epochs: a validation at the end of the epoch that it validated.
+
+    Several validations of an epoch, such as those of a Trainer at steps, are spread over the epoch. A section is a
+    stage, an index, and the index of the epoch that it validated.
+    """
+    positions: dict[tuple[str, int], float] = {}
+    by_epoch: dict[tuple[str, int], list[int]] = {}
+    for stage, index, validated in sections:
+        positions[stage, index] = index
+        if validated is not None:
+            by_epoch.setdefault((stage, validated), []).append(index)
+    for (stage, epoch), indices in by_epoch.items():
+        for number, index in enumerate(sorted(indices), 1):
+            is_last = number == len(indices)
+            positions[stage, index] = epoch if is_last else epoch - 1 + number / len(indices)
+    return positions
 
 
 def _points(columns: Columns, curve: Curve) -> tuple[dict[str, dict[Point, None]], int]:

@@ -96,6 +96,8 @@ class Capture(CaptureBase, TrainerCallback):
         """The datasets that validated the epoch, in the order of their use."""
         self._validations_at = (0, 0)
         """The Trainer's count of steps at the last validation, and how many there were at this step."""
+        self._validates_at_steps = False
+        """Whether validations are numbered by the Trainer's count of steps: an epoch has several of them."""
         self._other_validations: list[Stage] = []
         """The validations with the second and further evaluation sets."""
         self._began_ns = 0
@@ -134,6 +136,7 @@ class Capture(CaptureBase, TrainerCallback):
         stage.layers(layers)
         self._checkpoints, self._is_epoch_over, self._validation_epoch = {}, False, None
         self._validations_at = (0, 0)
+        self._validates_at_steps = _plain(getattr(args, "eval_strategy", None)) == "steps"
 
     def _settings(self, args: Any, state: Any, kind: str, loader: Any) -> dict[str, Any]:
         """Return the hyperparameters that a training begins with."""
@@ -291,13 +294,14 @@ class Capture(CaptureBase, TrainerCallback):
         number = count if step == last else 0
         self._validations_at = step, number + 1
         self._validation_sources[number:] = [dataset] if dataset is not None else []
+        index, kind = (step, "step") if self._validates_at_steps else (epoch.index, "epoch")
         if not number:
-            return epoch.validation(using=using)
+            return epoch._begin_validation(index, using, {}, kind=kind)
         if number > len(self._other_validations):
             self._other_validations.append(Stage(self.run, "validation", "validation", using, {}))
             self.run._unregister(self)
             self.run._register_open(self)  # registered after the stage, the capture is ended before it
-        return self._other_validations[number - 1].epoch(epoch.index, during=epoch._location)
+        return self._other_validations[number - 1].epoch(index, kind=kind, during=epoch._location)
 
     def end_training(self, *, error: BaseException | None = None) -> None:
         """End the training and its validations."""

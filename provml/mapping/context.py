@@ -246,4 +246,5 @@ class MappingContext:
 def _section_class(stage_kind: str, kind: str) -> type[vocab.LearningStageSectionExecution]:
     if kind == "epoch" and stage_kind in EPOCHS:
         return EPOCHS[stage_kind]
-    return SECTIONS.get(kind, vocab.LearningStageSectionExecution)
+    own = vocab.ValidationSectionExecution if stage_kind == "validation" else vocab.LearningStageSectionExecution
+    return SECTIONS.get(kind, own)

@@ -43,6 +43,7 @@ from provml.vocab import (
     TrainingEpoch,
     Validation,
     ValidationEpoch,
+    ValidationSection,
 )
 
 STEPS: dict[str, type[DataTransformation]] = {
@@ -125,7 +126,8 @@ class Plan:
         """Return the plan of the epochs, batches, folds, rounds or sections of a user's own kind of a stage."""
         iri = to_iri(f"{stage}/{quote_segment(kind)}")
         if self.register(iri):
-            cls = EPOCHS.get(stage_kind, Epoch) if kind == "epoch" else SECTIONS.get(kind, LearningStageSection)
+            own = ValidationSection if stage_kind == "validation" else LearningStageSection
+            cls = EPOCHS.get(stage_kind, Epoch) if kind == "epoch" else SECTIONS.get(kind, own)
             self.emit(STEPS[stage_kind](stage, has_section=iri))  # type: ignore[call-arg]  # learning stages have it
             self.emit(cls(iri, label=f"{kind.capitalize()} Execution", tag=kind.capitalize()))
         return iri

@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from math import ceil
 from pathlib import Path
 from typing import TypeGuard
 
 import msgspec
 
 from provml.answers import format_cell
-from provml.answers.plot import Curves, Mark, Series
+from provml.answers.plot import Curves, Mark, Series, section_positions
 from provml.drawing import chart
 from provml.journal.events import Adapted, Begin, Measured, Value, decode
 from provml.journal.location import Location
@@ -34,7 +35,8 @@ class RunCharts:
     @classmethod
     def of(cls, folder: Path, run: str) -> RunCharts:
         """Read the journals of a run."""
-        points: dict[str, dict[str, dict[int, float]]] = {}
+        points: dict[str, dict[str, dict[tuple[str, int], float]]] = {}
+        validated: dict[tuple[str, int], int | None] = {}
         marks: list[Mark] = []
         changes: dict[str, dict[int, float]] = {}
         initial: dict[str, object] = {}
@@ -42,6 +44,8 @@ class RunCharts:
             location = Location.from_text(event.location)
             if isinstance(event, Begin):
                 initial = {**{name: _decode(value) for name, value in event.values.items()}, **initial}
+                if event.parent and location.epoch is not None:
+                    validated[location.stage_location, location.epoch] = Location.from_text(event.parent).epoch
                 continue
             if location.epoch is None or location.batch is not None:
                 continue
@@ -56,10 +60,20 @@ class RunCharts:
                 measure, part = _measure(name, location.stage)
                 number = _decode(value)
                 if _is_number(number):
-                    points.setdefault(measure, {}).setdefault(part, {})[location.epoch] = float(number)
+                    points.setdefault(measure, {}).setdefault(part, {})[location.stage_location, location.epoch] = (
+                        float(number)
+                    )
         names = sorted(points, key=lambda name: (name != "loss", name))[:MAX_PANELS]
-        panels = [_curves(name, points[name], marks) for name in names]
-        last = max((epoch for parts in points.values() for part in parts.values() for epoch in part), default=1)
+        sections = dict.fromkeys(key for parts in points.values() for part in parts.values() for key in part)
+        positions = section_positions((*key, validated.get(key)) for key in sections)
+        drawn = {
+            name: {
+                part: {positions[key]: value for key, value in values.items()} for part, values in points[name].items()
+            }
+            for name in names
+        }
+        panels = [_curves(name, drawn[name], marks) for name in names]
+        last = ceil(max(positions.values(), default=1))
         panels += [_steps(name, initial.get(name), changes[name], last) for name in sorted(changes)]
         return cls(run, tuple(panels[:MAX_PANELS]))
 
@@ -78,10 +92,11 @@ class RunCharts:
 
 
 def _events(folder: Path) -> Iterator[Measured | Adapted | Begin]:
-    """Yield what curves need: measures, adaptations, and the stages that have settings."""
+    """Yield what curves need: measures, adaptations, stages that have settings, and sections inside others."""
     for path in journals_of_run(folder):
         for _, _, line in read_lines(path):
-            if line.startswith(CURVE_PREFIXES) or (line.startswith(BEGIN_PREFIX) and b'"values":' in line):
+            is_begin = line.startswith(BEGIN_PREFIX) and (b'"values":' in line or b'"during":' in line)
+            if is_begin or line.startswith(CURVE_PREFIXES):
                 with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a damaged line
                     event = decode(line)
                     if isinstance(event, (Measured, Adapted, Begin)):
@@ -117,7 +132,7 @@ def _steps(name: str, initial: object, changes: dict[int, float], last: int) -> 
     return Curves("epoch", name, [Series("training", points, part="training", group="run", is_step=True)], 0)
 
 
-def _curves(name: str, parts: dict[str, dict[int, float]], marks: list[Mark]) -> Curves:
+def _curves(name: str, parts: dict[str, dict[float, float]], marks: list[Mark]) -> Curves:
     series = [
         Series(part, sorted(points.items()), part=part, group="run", is_dashed=part == "validation" and len(parts) > 1)
         for part, points in sorted(parts.items())

@@ -497,13 +497,19 @@ class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
 
         `by` counts in the first call only.
         """
+        return self._begin_validation(self.index, using, values, by=by)
+
+    def _begin_validation(
+        self, index: int, using: Using, values: Mapping[str, Any], *, by: str = "", kind: str = "epoch"
+    ) -> Epoch:
+        """Begin a validation after this epoch, or inside it, with an index of any kind."""
         stage = self.stage
         if stage._validation_stage is None:
             name = "validation" if stage.name == "training" else f"{stage.name}-validation"
             stage._validation_stage = Stage(self.run, "validation", name, using, values, by=by)
         else:
             stage._validation_stage._update(using, values)
-        return stage._validation_stage.epoch(self.index, during=self._location)
+        return stage._validation_stage.epoch(index, kind=kind, during=self._location)
 
     def produced(
         self,

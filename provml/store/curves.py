@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from provml.answers import format_cell, single_line
-from provml.answers.plot import Curves, Mark, Series
+from provml.answers.plot import Curves, Mark, Series, section_positions
 from provml.errors import InvalidParameter, PlotError
 from provml.journal.location import Location
 from provml.model.values import IRI
@@ -33,18 +33,20 @@ STAGE_KINDS = {
 }
 AUTOMATIC_ID = re.compile(r"\d{8}-\d{6}-([0-9a-f]{6})")
 
-MEASURES = """SELECT ?node ?stage ?index ?measure ?name ?value {
+MEASURES = """SELECT ?node ?stage ?index ?measure ?name ?value ?validated {
   ?stage provlake:wasMemberOfWorkflowExecution ?node .
   ?section provml:wasSectionOf ?stage ; provml:sectionIndex ?index .
   ?measure prov:wasGeneratedBy ?section ; a provml:ModelEvaluation ; prov:value ?value ;
            provlake:wasDerivedFromAttribute/rdfs:label ?name $filter
+  OPTIONAL { ?section provml:validatedSection/provml:sectionIndex ?validated }
 }"""
-BATCH_MEANS = """SELECT ?node ?stage ?index ?measure ?name ?value {
+BATCH_MEANS = """SELECT ?node ?stage ?index ?measure ?name ?value ?validated {
   ?stage provlake:wasMemberOfWorkflowExecution ?node .
   ?section provml:wasSectionOf ?stage ; provml:sectionIndex ?index ; provml:hasBatchSummary ?measure .
   ?measure provml:meanValue ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name $filter
+  OPTIONAL { ?section provml:validatedSection/provml:sectionIndex ?validated }
 }"""
-SETTINGS = """SELECT ?node ?stage ?index ?setting ?name ?value {
+SETTINGS = """SELECT ?node ?stage ?index ?setting ?name ?value ?validated {
   ?stage provlake:wasMemberOfWorkflowExecution ?node .
   ?section provml:wasSectionOf ?stage ; provml:sectionIndex ?index ; provml:hyperparameterInForce ?setting .
   ?setting prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name $filter
@@ -64,7 +66,9 @@ FIRST_SETTINGS = """SELECT DISTINCT ?node ?name ?value {
   FILTER NOT EXISTS { ?used prov:wasGeneratedBy ?adaptation }
 } ORDER BY ?node ?name"""
 SECTION_KINDS = """SELECT DISTINCT ?node ?tag {
-  ?section provml:wasSectionOf ?node ; provlake:wasDerivedFromDataTransformation ?plan . ?plan provlake:tag ?tag
+  ?own provml:wasSectionOf ?node .
+  OPTIONAL { ?own provml:validatedSection ?validated } BIND (COALESCE(?validated, ?own) AS ?section)
+  ?section provlake:wasDerivedFromDataTransformation ?plan . ?plan provlake:tag ?tag
 }"""
 
 
@@ -73,7 +77,7 @@ class Value(NamedTuple):
 
     run: IRI
     stage: IRI
-    epoch: int
+    epoch: float
     node: IRI
     name: str
     value: Any
@@ -141,8 +145,12 @@ class RunCurves:
         """Return the values of all sections of the runs, or those with some names."""
         texts = ", ".join(format_literal(name) for name in names)
         query = sparql.replace("$filter", f". FILTER (STR(?name) IN ({texts}))" if texts else "")
-        rows = rows_about(self.store, query, self.runs)
-        return [Value(run, stage, index, node, str(name), value) for run, stage, index, node, name, value in rows]
+        rows = list(rows_about(self.store, query, self.runs))
+        positions = section_positions({(stage, index, validated) for _, stage, index, _, _, _, validated in rows})
+        return [
+            Value(run, stage, positions[stage, index], node, str(name), value)
+            for run, stage, index, node, name, value, _ in rows
+        ]
 
     @cached_property
     def _measured(self) -> list[Value]:
@@ -158,7 +166,7 @@ class RunCurves:
     # ---- curves
 
     def _curves(self, name: str, values: list[Value], *, is_step: bool = False) -> Curves:
-        series: dict[Key, dict[int, float]] = {}
+        series: dict[Key, dict[float, float]] = {}
         skipped = 0
         kinds = self._kinds(values)
         for value in sorted(values, key=lambda value: name_lookup.natural_key(value.node)):

@@ -46,11 +46,14 @@ PARAMETERS = f"""SELECT ?at ?name ?value WHERE {{
   OPTIONAL {{ ?at prov:startedAtTime ?started }}
 }} ORDER BY ?started ?at ?name"""
 
-MEASURES = f"""SELECT ?at ?index ?node ?name ?value WHERE {{
+MEASURES = f"""SELECT ?at ?index ?node ?name ?value ?validated WHERE {{
   {MEMBER}
   {{ ?node prov:wasGeneratedBy ?at }}
   UNION
-  {{ ?section provml:wasSectionOf ?at ; provml:sectionIndex ?index . ?node prov:wasGeneratedBy ?section }}
+  {{
+    ?section provml:wasSectionOf ?at ; provml:sectionIndex ?index . ?node prov:wasGeneratedBy ?section .
+    OPTIONAL {{ ?section provml:validatedSection/provml:sectionIndex ?validated }}
+  }}
   ?node a provml:ModelEvaluation ; prov:value ?value ; provlake:wasDerivedFromAttribute/rdfs:label ?name .
   OPTIONAL {{ ?at prov:startedAtTime ?started }}
 }} ORDER BY ?started ?at ?index ?node"""
@@ -169,14 +172,22 @@ class RunTables:
         return Answer(["stage", "name", "value"], rows)
 
     def measures(self) -> Answer:
-        """Return a row per section and a column per measure; of repeated measurements, the last."""
+        """Return a row per section and a column per measure; of repeated measurements, the last.
+
+        Validations with numbers of their own, such as those at steps, have the epoch that they validated.
+        """
         measured = self.select(MEASURES)
         table: dict[tuple[str, int | None], dict[str, Any]] = {(at, index): {} for at, index, *_ in measured}
-        for at, index, _, name, value in sorted(measured, key=lambda row: natural_key(row[2])):
+        for at, index, _, name, value, _ in sorted(measured, key=lambda row: natural_key(row[2])):
             table[at, index][name] = value
         names = list(dict.fromkeys(name for row in table.values() for name in row))
         rows = [(self.place(at), index, *map(row.get, names)) for (at, index), row in table.items()]
-        return Answer(["stage", "section", *names], rows)
+        validated = {(at, index): epoch for at, index, _, _, _, epoch in measured}
+        if all(epoch in (None, index) for (_, index), epoch in validated.items()):
+            return Answer(["stage", "section", *names], rows)
+        epochs = [validated[key] for key in table]
+        rows = [(*row[:2], epoch, *row[2:]) for row, epoch in zip(rows, epochs, strict=True)]
+        return Answer(["stage", "section", "of epoch", *names], rows)
 
     def adaptations(self) -> Answer:
         columns = ["during", "hyperparameter", "from", "to", "technique", "reason", "by"]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import provml
 from capture.contract import Boom, CaptureContract, EvaluationContract, Expected, adaptations, ask, digest_of, used
 from capture.digits import digits, rows
+from provml.cli import main
 from provml.recording.run import Run
 
 pytest.importorskip("transformers", reason="Transformers are not installed: `pip install 'provml[transformers]'`")
@@ -169,6 +172,39 @@ def test_each_of_several_evaluation_sets_validates_the_epochs(tmp_path: Path):
             FILTER (?kind IN (provml:ValidationExecution, provml:EvaluationExecution) && ?role != "model role") }""",
         )
         assert roles == [("validation role",)] * 3, "a set that validated the epochs keeps its role"
+
+
+def test_validations_at_steps_have_the_number_of_the_step_and_belong_to_their_epoch(tmp_path: Path):
+    settings = {"eval_strategy": "steps", "eval_steps": 4, "save_strategy": "no"}
+    with provml.record("digits", home=tmp_path / "home", run="steps", strict=True) as run:
+        training = trainer(tmp_path, Network(), Capture(run=run), epochs=2, **settings)
+        training.train()
+        shown = run.show()
+    logs = [entry for entry in training.state.log_history if "eval_loss" in entry]
+    expected = [(entry["step"], 1 if entry["epoch"] <= 1 else 2, entry["eval_loss"]) for entry in logs]
+    assert [step for step, *_ in expected] == [4, 8, 12, 16, 20]
+    with provml.open(tmp_path / "home") as store:
+        rows = ask(
+            store,
+            """SELECT ?index ?epoch ?value { ?v prov:wasGeneratedBy ?section ; prov:value ?value ;
+               provlake:wasDerivedFromAttribute/rdfs:label "loss" .
+               ?section a provml:ValidationSectionExecution ; provml:sectionIndex ?index ;
+                        provml:validatedSection/provml:sectionIndex ?epoch } ORDER BY ?index""",
+        )
+        assert rows == expected
+        assert store.validate("steps").conforms
+        (curves,) = store.curves("steps", "loss")
+        points = [(0.5, expected[0][2]), (1, expected[1][2])]
+        points += [(1 + number / 3, expected[1 + number][2]) for number in (1, 2)] + [(2, expected[4][2])]
+        assert curves.x == "epoch"
+        (validation,) = [series.points for series in curves.series if series.part == "validation"]
+        assert validation == pytest.approx(points)
+    (drawn,) = [series.points for series in shown.panels[0].series if series.part == "validation"]
+    assert drawn == pytest.approx(points), "as from the graph"
+    table = CliRunner().invoke(main, ["show", "steps", "--home", str(tmp_path / "home")]).output
+    assert re.findall(r"^validation +(\d+) +(\d) ", table, re.M) == [
+        (str(step), str(epoch)) for step, epoch, _ in expected
+    ]
 
 
 def test_a_value_logged_at_a_step_belongs_to_the_batch(tmp_path: Path):

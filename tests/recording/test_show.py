@@ -34,6 +34,21 @@ def test_show_draws_training_and_validation_with_adaptations_while_the_run_is_op
     assert not (tmp_path / "index").exists()  # recording opens no store
 
 
+def test_show_draws_several_validations_of_an_epoch_within_it(tmp_path: Path):
+    with provml.record("net", home=tmp_path, run="r", capture_environment=False) as run, run.training() as training:
+        for epoch in training.epochs(2):
+            epoch.measured(loss=1.0)
+            for number in (1, 2):
+                with epoch.validation() as validation:
+                    validation.measured(loss=epoch.index + number / 10)
+        (curves,) = run.show().panels
+    expected = {"training": [(1, 1.0), (2, 1.0)], "validation": [(0.5, 1.1), (1, 1.2), (1.5, 2.1), (2, 2.2)]}
+    assert {series.part: series.points for series in curves.series} == expected
+    with provml.open(tmp_path) as store:
+        (curves,) = store.curves("r")
+        assert {series.part: series.points for series in curves.series} == expected, "as from the graph"
+
+
 def test_show_draws_exact_numbers(tmp_path: Path):
     with provml.record("net", home=tmp_path, capture_environment=False) as run, run.training() as training:
         for epoch in training.epochs(2):

@@ -41,12 +41,13 @@ COUNTS = """SELECT (COUNT(DISTINCT ?section) AS ?sections) (COUNT(DISTINCT ?netw
   ?stage provlake:wasMemberOfWorkflowExecution $run .
   { ?section provml:wasSectionOf ?stage } UNION { ?stage prov:used ?network . ?network a provml:ModelSchemaValue }
 }"""
-SECTIONS = """SELECT ?stage ?section ?index ?seconds ?batches ?mean ?status {
+SECTIONS = """SELECT ?stage ?section ?index ?seconds ?batches ?mean ?status ?validated {
   ?stage provlake:wasMemberOfWorkflowExecution $run . ?section provml:wasSectionOf ?stage ; provml:sectionIndex ?index .
   OPTIONAL { ?section provml:elapsedSeconds ?seconds }
   OPTIONAL { ?section provml:batchCount ?batches }
   OPTIONAL { ?section provml:meanBatchSeconds ?mean }
   OPTIONAL { ?section provlake:status ?status }
+  OPTIONAL { ?section provml:validatedSection/provml:sectionIndex ?validated }
 } ORDER BY ?stage ?index"""
 SECTION_MEASURES = (
     """SELECT ?section ?name ?value {
@@ -207,14 +208,14 @@ def _epochs(viewer: Viewer, params: QueryParams, info: RunInfo) -> Page:
             {
                 "stage": tables.place(stage),
                 "iri": section,
-                "index": index,
+                "index": index if validated in (None, index) else f"{index} (epoch {validated})",
                 "seconds": seconds,
                 "batches": batches,
                 "batch_seconds": mean,
                 "status": status,
                 "values": [measures.get(str(section), {}).get(name) for name in names],
             }
-            for stage, section, index, seconds, batches, mean, status in part
+            for stage, section, index, seconds, batches, mean, status, validated in part
         ],
         "count": len(sections),
         "page": page,
