@@ -286,7 +286,34 @@ def test_a_network_that_is_trained_later_joins_with_its_layers(isolated_home: Pa
             """SELECT ?count { ?training a provml:TrainingExecution ; prov:used ?v . ?v prov:value ?count ;
                provlake:wasDerivedFromAttribute/rdfs:label "num_layers" } ORDER BY ?count""",
         )
-        assert counts == [(inside,), (inside + 1,)]
+        assert counts == [(inside + 1,)], "one number, that of all networks"
+        assert ask(
+            store,
+            """SELECT ?count { ?training a provml:TrainingExecution ; prov:used/provml:layerCount ?count }""",
+        ) == [(inside + 1,)]
+
+
+@pytest.mark.parametrize("saves", [False, True])
+def test_the_layers_of_a_network_are_recorded_although_another_optimizer_makes_no_step(
+    isolated_home: Path, saves: bool
+):
+    """An optimizer that was made for later could have trained a network of this training."""
+    with autologging(home=isolated_home / "home", strict=True, capture_environment=False, frameworks=["torch"]):
+        network, other = loops.Net(), torch.nn.Linear(8, 3)
+        optimizer, waiting = (torch.optim.SGD(item.parameters(), lr=0.1) for item in (network, other))
+        for x, y in torch.utils.data.DataLoader(loops.data(), batch_size=6):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(network(x), y).backward()
+            optimizer.step()
+            if saves:
+                torch.save(network.state_dict(), isolated_home / "net.pt")
+        assert waiting.param_groups, "it is alive"
+    with provml.open(isolated_home / "home") as store:
+        inside = len(list(network.modules())) - 1
+        assert [row[2] for row in RunTables(store, store.runs()[0]).models()] == [inside] * (4 if saves else 1)
+        query = """SELECT ?count { ?training a provml:TrainingExecution ; prov:used ?v . ?v prov:value ?count ;
+                   provlake:wasDerivedFromAttribute/rdfs:label "num_layers" }"""
+        assert ask(store, query) == [(inside,)]
 
 
 def test_an_optimizer_at_the_address_of_another_begins_a_training(isolated_home: Path):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -19,8 +20,7 @@ from provml.capture.torch._optimizers import OptimizerTracker, unwrap_network
 from provml.capture.torch._schedulers import SchedulerState, initial_settings, state_of
 from provml.recording import inherit
 from provml.recording.data import Data
-from provml.recording.safety import never_raise
-from provml.recording.stages import Stage
+from provml.recording.safety import never_raise, report_errors
 
 
 class WeakList:
@@ -142,6 +142,15 @@ class Setup:
         self.scheduler_states[id(scheduler)] = state_of(scheduler)
 
 
+def _has_waiting_optimizers() -> bool:
+    """Return whether some optimizer has made no step yet: its network may join the training."""
+    from provml.capture.autolog import current
+
+    autolog = current()
+    observer = autolog.session.torch_observer if autolog is not None else None
+    return observer is not None and bool(observer.needs_calls)
+
+
 class Capture(LoopCapture):
     """Records the training loops that the observer of autolog recognizes, one after the other."""
 
@@ -153,6 +162,8 @@ class Capture(LoopCapture):
         self.whole_losses: set[str] = set()
         """Functions whose result was the whole loss of a step."""
         self._observed_values: dict[str, Any] = {}
+        self._pending_layers: list[dict[str, Any]] = []
+        """The layers of the networks so far, until no other network can join the training."""
 
     # ---- begin and end
 
@@ -179,7 +190,8 @@ class Capture(LoopCapture):
         named = setup.named_networks()
         model = named.get("") or next(iter(setup.optimizers), None)
         parts = [(name, network, self.models.lookup(network)) for name, network in named.items() if name]
-        values = self._settings() | {"num_layers": layer_count(layers)}
+        may_grow = _has_waiting_optimizers()
+        values = self._settings() | ({} if may_grow else {"num_layers": layer_count(layers)})
         using = self._training_data()
         stage = self.begin_training(values, using=using, model=model, after=after, ago=perf_counter() - began)
         self.tracker.begin_with(setup.scheduler_states)
@@ -190,7 +202,8 @@ class Capture(LoopCapture):
         torch = sys.modules["torch"]
         for kind in dict.fromkeys(type(optimizer).__name__ for optimizer in setup.optimizers):
             stage.implemented_by(kind, software="torch", version=torch.__version__)
-        if layers:
+        self._pending_layers = layers if may_grow else []
+        if layers and not may_grow:
             stage.layers(layers)
 
     def _layers(self) -> list[dict[str, Any]]:
@@ -265,15 +278,33 @@ class Capture(LoopCapture):
             names = [type(item).__name__ for item in self.setup.optimizers]
             self.stage.parameters(optimizer=", ".join(names), **self._new_hyperparameters())
             if is_new:
-                self._add_layers(self.stage)
+                self._pending_layers = self.try_or(self._layers, list[dict[str, Any]]())
+            if not _has_waiting_optimizers():
+                self._record_layers()
 
-    def _add_layers(self, stage: Stage) -> None:
-        """Record the layers again, with those of a network that joined."""
-        layers = self.try_or(self._layers, list[dict[str, Any]]())
-        count = layer_count(layers)
-        if count is not None:
-            stage.parameters(**self.hyperparameters.select({"num_layers": count}))
-            stage.layers(layers)
+    def _record_layers(self) -> None:
+        """Record the layers of all networks, once: a graph cannot take back a number of layers."""
+        layers, self._pending_layers = self._pending_layers, []
+        if layers and self.stage is not None:
+            self.stage.parameters(**self.hyperparameters.select({"num_layers": layer_count(layers)}))
+            self.stage.layers(layers)
+
+    def _close_epoch(self, before: float = math.inf) -> None:
+        """End the epoch; a network that made no step in the first one cannot join."""
+        super()._close_epoch(before)
+        if self.epochs_done:
+            self._record_layers()
+
+    def save_file(self, path: Any, parts: Collection[str]) -> None:
+        """Record a file that was saved, after the layers of its model."""
+        self._record_layers()
+        super().save_file(path, parts)
+
+    def end_training(self, *, error: BaseException | None = None) -> None:
+        """End the training; one without epochs has its layers then."""
+        with report_errors(self.run):
+            self._record_layers()
+        super().end_training(error=error)
 
     def _new_hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters by the names that they have with several optimizers."""
