@@ -49,7 +49,7 @@ SHAPES = ("input_shape", "output_shape")
 class Step(EndsOnExit):
     """A data transformation: a curation, a preparation, a filter, or any other step."""
 
-    __slots__ = ("_began", "_closed", "_location", "_pid", "_refs", "_values", "kind", "name", "run")
+    __slots__ = ("_began", "_began_time", "_closed", "_location", "_pid", "_refs", "_values", "kind", "name", "run")
 
     def __init__(
         self,
@@ -71,8 +71,9 @@ class Step(EndsOnExit):
         self._closed = False
         self._pid = os.getpid()
         self._began = run._ticks() - ago
+        self._began_time = run._time() - ago
         if not run.disabled:
-            self._begin(using, values, to_text(by), run._time() - ago)
+            self._begin(using, values, to_text(by), self._began_time)
 
     def _begin(self, using: Using, values: Mapping[str, Any], by: str, began: float) -> None:
         run = self.run
@@ -115,7 +116,10 @@ class Step(EndsOnExit):
         if run._energy is not None:
             with report_errors(run):
                 run._energy.end(self._location)
-        run._emit(Done(self._location, run._time() - ago, elapsed, *status_of_exit(error)))
+        ended = run._time() - ago
+        if ago:  # computed from two clocks, which the process reads one after the other
+            ended = max(ended, self._began_time)
+        run._emit(Done(self._location, ended, elapsed, *status_of_exit(error)))
 
     def _on_cell_error(self, error: BaseException) -> None:
         """End the step if the exception of a notebook's cell left it; of a step without a loop that is not known."""
@@ -435,7 +439,7 @@ class Stage(Step):
 class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
     """A section of a stage: an epoch, a fold, a round. It is formatted as its number."""
 
-    __slots__ = ("_began", "_closed", "_ended", "_pid", "data", "index", "stage")
+    __slots__ = ("_began", "_began_time", "_closed", "_ended", "_pid", "data", "index", "stage")
 
     def __init__(
         self, stage: Stage, index: int, kind: str, *, during: str = "", ago: float = 0.0, rule: str = ""
@@ -449,9 +453,10 @@ class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
         self._pid = os.getpid()
         self._ended = 0.0
         self._began = run._ticks() - ago
+        self._began_time = run._time() - ago
         if not run.disabled:
             stage._open[self._location] = self
-            run._emit(Begin(self._location, kind, run._time() - ago, index=index, parent=during, rule=rule))
+            run._emit(Begin(self._location, kind, self._began_time, index=index, parent=during, rule=rule))
 
     def __repr__(self) -> str:
         return f"<Epoch {self.index} of {self.stage.name!r} {self._state()}>"
@@ -481,7 +486,10 @@ class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
         run = self.run
         now = run._ticks()
         ended = max(self._ended or now, self._began)  # a begin that was computed from `ago` is late by microseconds
-        run._emit(Done(self._location, run._time() - now + ended, ended - self._began, *status_of_exit(error)))
+        time = run._time() - now + ended
+        if self._ended:  # computed from two clocks, which the process reads one after the other
+            time = max(time, self._began_time)
+        run._emit(Done(self._location, time, ended - self._began, *status_of_exit(error)))
 
     def measured(self, /, **values: Any) -> None:
         """Record measures: numbers of any type, such as tensors, fractions and Decimals. None is left out."""

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import tracemalloc
 import weakref
 from collections.abc import Callable
@@ -1575,6 +1576,31 @@ def test_data_of_an_unknown_kind_is_a_capture_error_and_not_a_dataset():
         data = training.produced(b"weights", kind="modle")
         assert (data.ref, run.capture_errors) == ("", 1)
     assert events_of(Produced, run) == []
+
+
+@pytest.mark.parametrize("reads", [0, 1], ids=["at the begin", "at the end"])
+def test_a_section_of_the_past_ends_after_its_begin_on_a_busy_machine(reads: int, monkeypatch: pytest.MonkeyPatch):
+    """Between the readings of its two clocks, the process may wait for others."""
+    waits: list[float] = []
+
+    def late(self: Any) -> float:
+        time.sleep(waits.pop(0) if waits else 0.0)
+        return time.time()
+
+    with record() as run, run.training() as training, monkeypatch.context() as patch:
+        patch.setattr(type(run), "_time", late)
+        began = time.perf_counter()
+        waits[:] = [0.0] * reads + [0.05]
+        epoch = training.epoch(1, ago=time.perf_counter() - began)
+        epoch._ended = began + 1e-5
+        epoch.done()
+        waits[:] = [0.0] * reads + [0.05]
+        stage = run.evaluation()
+        stage.done(ago=time.perf_counter() - began)
+    begins = {event.location: event.time for event in events_of(Begin, run)}
+    ends = {event.location: event.time for event in events_of(events.Done, run)}
+    assert begins.keys() == ends.keys() == {"training", "training/1", "evaluation"}
+    assert all(ends[location] >= begin for location, begin in begins.items())
 
 
 def test_numbers_of_other_libraries_are_indices():
