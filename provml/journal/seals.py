@@ -283,12 +283,12 @@ def sealed_journals(home: Path, run: str) -> set[str]:
 
 def seal_abandoned(home: Path) -> list[Path]:
     """Seal the journals of killed processes; return them. Where the home cannot be written to, do nothing."""
-    from provml.journal.status import is_being_written  # not at the top: recording does not read journals
+    from provml.journal.status import is_being_closed, is_being_written  # not at the top: recording reads no journals
 
     sealed = []
     for journal in marked_journals(home):
         with contextlib.suppress(OSError):
-            if is_being_written(journal):
+            if is_being_written(journal) or is_being_closed(journal):
                 continue
             if not journal.is_file():  # removed
                 _mark_path(journal).unlink(missing_ok=True)

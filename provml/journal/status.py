@@ -18,6 +18,8 @@ from provml.journal.segments import file_stat, is_packed
 
 HEARTBEAT_TIMEOUT = 600.0
 """Seconds without a heartbeat after which a writer whose process cannot be observed from here counts as dead."""
+CLOSING_SECONDS = 60.0
+"""Seconds after the last write for which a living process may still close a journal that has ended."""
 NEW_JOURNAL_SECONDS = 5.0
 """Seconds for which an empty journal counts as just created."""
 
@@ -65,6 +67,14 @@ def is_being_written(path: Path) -> bool:
         if is_packed(path):  # and damaged there: only runs that have ended are packed
             return False
         return idle_seconds(path) < HEARTBEAT_TIMEOUT
+
+
+def is_being_closed(path: Path) -> bool:
+    """Return whether the writer of a journal that has ended may still cut its unused space and seal it."""
+    try:
+        return not is_dead(read_header(path)) and idle_seconds(path) < CLOSING_SECONDS
+    except FileNotFoundError:
+        return False
 
 
 def is_local(header: Header) -> bool:

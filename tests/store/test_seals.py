@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import pytest
 import provml
 from provml.journal import segments
 from provml.journal.seals import FIRST, Ledger, marked_journals, read_mark, reseal
+from provml.recording.disk_sync import DiskSync
 from provml.store import Store
 
 
@@ -202,12 +204,16 @@ def test_removing_the_end_of_the_ledger_leaves_a_run_without_a_seal(journal: Pat
 
 KILLED = """
 import os, sys, time, provml
+from pathlib import Path
+from provml.journal.seals import read_mark
 run = provml.record("killed", home=sys.argv[1]).__enter__()
 training = run.training(learning_rate=0.1).__enter__()
 print(run.id, flush=True)
-time.sleep(2.5)
+(journal,) = Path(sys.argv[1]).glob("runs/*/main.jsonl")
+while read_mark(journal) is None:
+    time.sleep(0.01)
 print("marked", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -251,6 +257,31 @@ def test_a_killed_run_is_sealed_by_the_first_reader(killed_home: Path, tmp_path:
         report = store.check_seals()
     assert report.problems == []
     assert report.sealed_by_reader == [f"{journal.parent.name}/{journal.name}"]
+
+
+def test_a_reader_leaves_the_seal_of_a_journal_to_the_process_that_closes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Between the end of a run and its seal, the file still has the space that was allocated in advance."""
+    home, is_ending, goes_on, close = tmp_path / "home", threading.Event(), threading.Event(), DiskSync._close_file
+
+    def wait(self: DiskSync) -> None:
+        is_ending.set()
+        assert goes_on.wait(60)
+        close(self)
+
+    monkeypatch.setattr(DiskSync, "_close_file", wait)
+    run = provml.record("late", home=home, capture_environment=False)
+    run.training().measured(loss=0.5)
+    finishing = threading.Thread(target=run.finish)
+    finishing.start()
+    assert is_ending.wait(60)
+    with Store(home) as store:
+        store.sync()
+        goes_on.set()
+        finishing.join(60)
+        assert store.verify() == []
+        assert [line.entry["by"] for line in Ledger(home).lines()] == ["recorder"]
 
 
 def test_a_change_before_the_first_reader_is_noticed(killed_home: Path, tmp_path: Path):
