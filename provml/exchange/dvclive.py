@@ -13,7 +13,7 @@ from typing import Any
 
 from provml.errors import FileFormatError
 from provml.exchange.base import ImportOptions, SkippedPart, SourceRun
-from provml.exchange.foreign_events import to_source_run
+from provml.exchange.foreign_events import read_run_folders
 from provml.exchange.foreign_run import ForeignFile, ForeignRun, SourceInfo, run_id
 from provml.exchange.losses import FILES, OTHERS, PARAMETERS, POINTS
 from provml.exchange.source_files import digest_of, is_inside, read_json, read_yaml, sha256_of, sniff, walk
@@ -37,11 +37,7 @@ class DvcLiveFolder:
 
     def read(self, path: Path, options: ImportOptions) -> Iterator[SourceRun | SkippedPart]:
         """Yield the runs of a folder."""
-        for folder in _run_folders(path):
-            try:
-                yield to_source_run(_read_run(folder, path, options))
-            except FileFormatError as error:
-                yield SkippedPart(folder.name, f"{Path(error.file).name}: {error.reason}")
+        return read_run_folders(_run_folders(path), lambda folder: _read_run(folder, path, options))
 
 
 def _run_folders(path: Path) -> Iterator[Path]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
-from provml.exchange.base import SourceRun
+from provml.errors import FileFormatError
+from provml.exchange.base import SkippedPart, SourceRun
 from provml.exchange.foreign_run import ForeignData, ForeignRun, is_time
 from provml.exchange.losses import DATASETS, FILES, MODELS, PARAMETERS, POINTS, TAGS
 from provml.exchange.points import Point
@@ -70,6 +72,15 @@ def assign_measures(names: Iterable[str]) -> dict[str, Measure]:
         if taken[measures[name]] > 1 and measures[name].name != name:
             measures[name] = Measure(measures[name].stage, name)
     return measures
+
+
+def read_run_folders(folders: Iterable[Path], read: Callable[[Path], ForeignRun]) -> Iterator[SourceRun | SkippedPart]:
+    """Yield the runs of some folders; one that cannot be read is skipped with the reason."""
+    for folder in folders:
+        try:
+            yield to_source_run(read(folder))
+        except FileFormatError as error:
+            yield SkippedPart(folder.name, f"{Path(error.file).name}: {error.reason}")
 
 
 def to_source_run(run: ForeignRun) -> SourceRun:

@@ -914,6 +914,24 @@ def slow_compaction(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event
 
 
 EAGER_COMPACTION = IndexLimits(transaction_bytes=1000, compact_min_bytes=0)
+COMPACTING = """
+    import os, sys, threading, time, traceback
+    from provml.store import Store
+    from provml.store.compaction import Compaction
+    from provml.store.index import IndexLimits
+
+    goes_on, run = threading.Event(), Compaction._run
+    Compaction._run = lambda self, store: goes_on.wait() and run(self, store)
+    store = Store(sys.argv[1], limits=IndexLimits(transaction_bytes=1000, compact_min_bytes=0))
+    store.sync()
+"""
+
+
+def during_a_compaction(home: Path, code: str) -> str:
+    """Return the output of code in a process whose `store` is compacted once `goes_on` is set."""
+    program = textwrap.dedent(COMPACTING) + textwrap.dedent(code)
+    command = [sys.executable, "-c", program, str(home)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
 def test_syncs_and_questions_go_on_during_a_compaction(home: Path, slow_compaction: threading.Event):
@@ -961,17 +979,19 @@ def test_closing_a_store_waits_for_its_compaction(home: Path, slow_compaction: t
 def test_a_store_whose_closing_was_interrupted_is_still_compacted(home: Path):
     train(home, epochs=20, batches=200)
     code = """
-        import os, signal, sys, threading
-        from provml.store import Store
-        from provml.store.compaction import Compaction
-        from provml.store.index import IndexLimits
+        import signal
 
-        goes_on, run = threading.Event(), Compaction._run
-        Compaction._run = lambda self, store: goes_on.wait() and run(self, store)
-        store = Store(sys.argv[1], limits=IndexLimits(transaction_bytes=1000, compact_min_bytes=0))
-        store.sync()
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        def interrupt():
+            while "close" not in functions_of(threading.main_thread().ident):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        def functions_of(thread):
+            frames = traceback.extract_stack(sys._current_frames()[thread])
+            return [frame.name for frame in frames]
+
         try:
+            threading.Thread(target=interrupt).start()
             store.close()
         except KeyboardInterrupt:
             print(store.is_compacting)
@@ -980,9 +1000,7 @@ def test_a_store_whose_closing_was_interrupted_is_still_compacted(home: Path):
         with Store(sys.argv[1]) as store:
             print(store.is_private)
         """
-    command = [sys.executable, "-c", textwrap.dedent(code), str(home)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert result.stdout.split() == ["True", "False"]
+    assert during_a_compaction(home, code).split() == ["True", "False"]
     assert not (home / "index" / "uncompacted").exists()
 
 
@@ -1319,15 +1337,8 @@ def test_a_store_used_after_a_fork_is_an_error_and_the_child_exits_normally(home
 def test_a_child_that_is_forked_while_an_abandoned_store_is_compacted_exits_normally(home: Path):
     train(home, epochs=20, batches=200)
     code = """
-        import gc, os, sys, threading
-        from provml.store import Store
-        from provml.store.compaction import Compaction
-        from provml.store.index import IndexLimits
+        import gc
 
-        goes_on, run = threading.Event(), Compaction._run
-        Compaction._run = lambda self, store: goes_on.wait() and run(self, store)
-        store = Store(sys.argv[1], limits=IndexLimits(transaction_bytes=1000, compact_min_bytes=0))
-        store.sync()
         assert store.is_compacting
         del store
         gc.collect()
@@ -1336,9 +1347,7 @@ def test_a_child_that_is_forked_while_an_abandoned_store_is_compacted_exits_norm
             print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             goes_on.set()
         """
-    command = [sys.executable, "-c", textwrap.dedent(code), str(home)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert result.stdout == "0\n"
+    assert during_a_compaction(home, code) == "0\n"
 
 
 # ---- run status
