@@ -154,7 +154,7 @@ def test_rsyslog_forwards_all_lines_of_a_journal_of_appended_lines(tmp_path: Pat
         command = [sys.executable, "-c", textwrap.dedent(LIVE), str(tmp_path)]
         subprocess.run(command, env={**os.environ, "PROVML_JOURNAL": "plain"}, check=True)
         lines = (runs / "main.jsonl").read_bytes().splitlines()
-        for _ in range(100):  # it follows a file with some delay
+        for _ in range(600):  # it follows a file with some delay
             forwarded = [line.strip() for line in out.read_bytes().splitlines()] if out.exists() else []
             if len(forwarded) >= len(lines):
                 break

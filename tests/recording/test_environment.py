@@ -146,14 +146,17 @@ def test_without_git_only_the_dirty_flag_is_missing(checkout: Path, tmp_path: Pa
 def test_a_git_that_hangs_is_killed_with_its_children(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     slow = tmp_path / "bin" / "git"
     slow.parent.mkdir()
-    slow.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {tmp_path}/child\nwait\n")
+    slow.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {tmp_path}/child\nwait\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
     start = time.monotonic()
-    assert "git_dirty" not in code(checkout, system=System(git_seconds=0.5))
-    assert time.monotonic() - start < 5
+    for seconds in (0.5, 5.0, 30.0):  # on a busy machine, the shell is killed before it starts a child
+        assert "git_dirty" not in code(checkout, system=System(git_seconds=seconds))
+        if (tmp_path / "child").exists():
+            break
+    assert time.monotonic() - start < 120
     child = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while child.exists() and child.read_text().split()[2] != "Z":
         assert time.monotonic() < deadline, "the child of git still runs"
         time.sleep(0.01)
