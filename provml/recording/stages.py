@@ -49,7 +49,10 @@ SHAPES = ("input_shape", "output_shape")
 class Step(EndsOnExit):
     """A data transformation: a curation, a preparation, a filter, or any other step."""
 
-    __slots__ = ("_began", "_began_time", "_closed", "_location", "_pid", "_refs", "_values", "kind", "name", "run")
+    __slots__ = (
+        "_began", "_began_time", "_closed", "_last_end_time", "_location", "_pid", "_refs", "_values",
+        "kind", "name", "run",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -72,6 +75,8 @@ class Step(EndsOnExit):
         self._pid = os.getpid()
         self._began = run._ticks() - ago
         self._began_time = run._time() - ago
+        self._last_end_time = 0.0
+        """When the last of its sections ended."""
         if not run.disabled:
             self._begin(using, values, to_text(by), self._began_time)
 
@@ -118,7 +123,7 @@ class Step(EndsOnExit):
                 run._energy.end(self._location)
         ended = run._time() - ago
         if ago:  # computed from two clocks, which the process reads one after the other
-            ended = max(ended, self._began_time)
+            ended = max(ended, self._began_time, self._last_end_time)
         run._emit(Done(self._location, ended, elapsed, *status_of_exit(error)))
 
     def _on_cell_error(self, error: BaseException) -> None:
@@ -454,6 +459,8 @@ class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
         self._ended = 0.0
         self._began = run._ticks() - ago
         self._began_time = run._time() - ago
+        if ago:  # computed from two clocks, as the begin of the stage may be
+            self._began_time = max(self._began_time, stage._began_time)
         if not run.disabled:
             stage._open[self._location] = self
             run._emit(Begin(self._location, kind, self._began_time, index=index, parent=during, rule=rule))
@@ -489,6 +496,7 @@ class Epoch(BatchedSection, EndsOnExit, ActsAsNumber):
         time = run._time() - now + ended
         if self._ended:  # computed from two clocks, which the process reads one after the other
             time = max(time, self._began_time)
+        self.stage._last_end_time = max(self.stage._last_end_time, time)
         run._emit(Done(self._location, time, ended - self._began, *status_of_exit(error)))
 
     def measured(self, /, **values: Any) -> None:

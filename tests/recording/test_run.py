@@ -1596,10 +1596,13 @@ def test_a_section_of_the_past_ends_after_its_begin_on_a_busy_machine(reads: int
         epoch.done()
         waits[:] = [0.0] * reads + [0.05]
         stage = run.evaluation()
+        with stage.epoch(1, ago=time.perf_counter() - began):
+            pass
         stage.done(ago=time.perf_counter() - began)
     begins = {event.location: event.time for event in events_of(Begin, run)}
     ends = {event.location: event.time for event in events_of(events.Done, run)}
-    assert begins.keys() == ends.keys() == {"training", "training/1", "evaluation"}
+    assert begins.keys() == ends.keys() == {"training", "training/1", "evaluation", "evaluation/1"}
+    assert begins["evaluation"] <= begins["evaluation/1"] <= ends["evaluation/1"] <= ends["evaluation"]
     assert all(ends[location] >= begin for location, begin in begins.items())
 
 
