@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from provml.answers.humanize import format_duration
 from provml.cli.options import (
     HomeType,
     complete_run,
@@ -18,6 +20,7 @@ from provml.cli.options import (
     progress_bar,
     require_home,
 )
+from provml.cli.terminal import echo_message
 from provml.errors import FileFormatError, ServiceError, plural
 
 if TYPE_CHECKING:
@@ -50,7 +53,7 @@ FOLLOW_SECONDS = 2.0
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long an endpoint that is away is tried again.",
+    help="How long an endpoint that is away, or not up yet, is tried again.",
 )
 @click.option(
     "--token-file",
@@ -94,7 +97,8 @@ def sync(
 
     token = read_token_file(token_file) if token_file is not None else None
     ids = {find_run_folder(folder, run).name for run in runs}
-    endpoint = Endpoint(parse_endpoint(url or "", token=token), Limits(retry_seconds=retry))
+    limits = Limits(retry_seconds=retry, connect_seconds=retry)
+    endpoint = Endpoint(parse_endpoint(url or "", token=token), limits, _print_wait)
     try:
         while True:
             report = _send(folder, endpoint, ids, chunk=chunk, prune=prune)
@@ -111,6 +115,12 @@ def sync(
         endpoint.close()
     if report.problems:
         sys.exit(1)
+
+
+def _print_wait(failure: ServiceError, seconds: float) -> None:
+    """Say why nothing is sent, and for how long the endpoint is tried again."""
+    reason, duration = failure.reason.rstrip("."), format_duration(math.ceil(seconds))
+    echo_message(f"{failure.url}: {reason}. Trying again for {duration}; --retry sets the time.")
 
 
 def _send(home: Path, endpoint: Endpoint, runs: set[str], *, chunk: int, prune: bool) -> SyncReport:

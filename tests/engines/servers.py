@@ -111,9 +111,9 @@ def oxigraph_program() -> str:
 
 
 @contextlib.contextmanager
-def oxigraph(folder: Path) -> Iterator[Server]:
-    """Serve a store in a folder with `oxigraph serve`."""
-    port = free_port()
+def oxigraph(folder: Path, port: int = 0) -> Iterator[Server]:
+    """Serve a store in a folder with `oxigraph serve`, on a free port unless one is passed."""
+    port = port or free_port()
     command = [oxigraph_program(), "serve", "--location", str(folder), "--bind", f"127.0.0.1:{port}"]
     server = Server(command, f"http://127.0.0.1:{port}")
     try:

@@ -6,6 +6,7 @@ import base64
 import gzip
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -413,6 +414,36 @@ def test_commands_take_an_endpoint(server: servers.Server, cycle: Path, monkeypa
         assert (refused.exit_code, "directory" in refused.output) == (1, True)
 
 
+def start_sync(home: Path, url: str, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "provml", "sync", "--home", str(home), "--to", url, *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_an_endpoint_that_starts_later_is_waited_for(tmp_path: Path):
+    train(tmp_path / "home", "early")
+    port = servers.free_port()
+    url = f"sparql+http://127.0.0.1:{port}"
+    with start_sync(tmp_path / "home", url, "--retry", "50") as process:
+        assert process.stderr is not None
+        message = process.stderr.readline()  # it has failed once
+        (tmp_path / "server").mkdir()
+        with servers.oxigraph(tmp_path / "server", port):
+            output, errors = process.communicate(timeout=60)
+            with provml.open(url) as store:
+                assert [info.id for info in store.runs()] == ["early"]
+    assert "connection refused" in message
+    assert "Trying again for 50 s" in message
+    assert (process.returncode, "Sent 1 run" in output, errors) == (0, True, "")
+
+
+def test_without_retries_an_endpoint_that_is_away_is_an_error_at_once(tmp_path: Path):
+    train(tmp_path, "early")
+    with start_sync(tmp_path, f"sparql+http://127.0.0.1:{servers.free_port()}", "--retry", "0") as process:
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, "Trying again" in errors) == (1, "", False)
+    assert "connection refused" in errors
+
+
 def test_runs_are_not_recorded_at_an_endpoint(monkeypatch: pytest.MonkeyPatch):
     url = "sparql+http://127.0.0.1:9/ds"
     with pytest.raises(ServiceError, match="provml sync --to URL"):
@@ -478,6 +509,16 @@ def test_basic_and_bearer_authentication(gate: str, monkeypatch: pytest.MonkeyPa
     with pytest.raises(ServiceError, match="refused access") as refused:
         provml.open(f"sparql+http://{gate}", token="wrong-token")
     assert "wrong-token" not in str(refused.value)
+
+
+def test_an_endpoint_that_is_busy_at_first_is_waited_for(gate: str, tmp_path: Path):
+    train(tmp_path, "busy")
+    Gate.accepted, Gate.busy = "Basic YW5uOng=", 2
+    url = f"sparql+http://ann:x@{gate}?graph=http://example.org/busy&engine=oxigraph"
+    with start_sync(tmp_path, url.replace("/query?", "?")) as process:
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, "Sent 1 run" in output) == (0, True), errors
+    assert errors.count("busy. Trying again for 30 s") == 1
 
 
 def test_a_busy_endpoint_is_asked_again(gate: str):

@@ -12,7 +12,7 @@ import re
 import threading
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -38,11 +38,20 @@ ADDRESS_ADVICE = "Check the URL of the dataset, and that the server is running t
 
 
 class Limits(NamedTuple):
-    """Time limits of requests, in seconds: for an answer, for a load or update, and for repeated attempts."""
+    """Time limits of requests, in seconds: for an answer, for a load or update, and for repeated attempts.
+
+    `connect_seconds` is how long an endpoint that does not answer at first is tried again: not at all by default, since
+    most of these URLs are mistyped.
+    """
 
     query_seconds: float = 300.0
     write_seconds: float = 600.0
     retry_seconds: float = 30.0
+    connect_seconds: float = 0.0
+
+
+OnWait = Callable[[ServiceError, float], None]
+"""Called before the first pause of a request, with what was wrong and the seconds until no more attempts are made."""
 
 
 class _Request(NamedTuple):
@@ -99,10 +108,17 @@ class _Connection(Connection):
 class Endpoint:
     """A dataset of a SPARQL endpoint. Requests are sent one at a time."""
 
-    def __init__(self, address: EndpointAddress, limits: Limits = Limits()) -> None:  # noqa: B008  # immutable
+    def __init__(
+        self,
+        address: EndpointAddress,
+        limits: Limits = Limits(),  # noqa: B008  # immutable
+        on_wait: OnWait | None = None,
+    ) -> None:
         self.address = address
         self.limits = limits
         self.is_open = True
+        self._on_wait = on_wait
+        self._connect_end = time.monotonic() + limits.connect_seconds
         self._lock = threading.Lock()
         self._connection = _Connection(address)
         parts = urlsplit(address.url)
@@ -161,9 +177,9 @@ class Endpoint:
 
     def _probe(self, path: str) -> Response:
         body = urlencode({"query": "ASK {}"}).encode()
-        response = self._send(
-            _Request("POST", path, body, {"Content-Type": FORM, "Accept": JSON_RESULTS}), PROBE_SECONDS
-        )
+        request = _Request("POST", path, body, {"Content-Type": FORM, "Accept": JSON_RESULTS})
+        # a query of no triples takes no time: an endpoint that does not answer it in time is not ready yet
+        response = self._repeat(request, PROBE_SECONDS, self._connect_end, after_timeout=True)
         if response.status < 400 and not _is_boolean(response):
             raise ServiceError(self.address.url, "no SPARQL endpoint answers there", ADDRESS_ADVICE, status=404)
         return self._check(response)
@@ -285,20 +301,31 @@ class Endpoint:
 
     def _request(self, request: _Request, seconds: float = 0.0) -> Response:
         """Send a request until it succeeds; raise the error of the last attempt."""
-        end, pause = time.monotonic() + self.limits.retry_seconds, 0.25
+        end = time.monotonic() + self.limits.retry_seconds
+        response = self._repeat(request, seconds or self.limits.write_seconds, end)
+        return self._check(response)
+
+    def _repeat(self, request: _Request, seconds: float, end: float, *, after_timeout: bool = False) -> Response:
+        """Send a request until the endpoint neither is away nor busy, or until `end`.
+
+        Returns the last answer, also one that says that the endpoint is busy, or raises ServiceUnreachable.
+        """
+        pause, is_first = 0.25, True
         while True:
-            failure: ServiceError
             try:
-                response = self._send(request, seconds or self.limits.write_seconds)
-                if response.status not in BUSY:
-                    return self._check(response)
+                response = self._send(request, seconds)
+                if response.status not in BUSY or time.monotonic() + pause > end:
+                    return response
                 failure = self._refusal(response)
             except ServiceUnreachable as error:
-                if "timed out" in error.reason or "certificate" in error.reason:
-                    raise  # it works on it, or it will never do
+                if "certificate" in error.reason or ("timed out" in error.reason and not after_timeout):
+                    raise  # it will never answer, or it still works on the request
+                if time.monotonic() + pause > end:
+                    raise
                 failure = error
-            if time.monotonic() + pause > end:
-                raise failure
+            if is_first and self._on_wait is not None:
+                self._on_wait(failure, end - time.monotonic())
+            is_first = False
             time.sleep(pause)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
