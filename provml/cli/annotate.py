@@ -10,7 +10,7 @@ import click
 
 from provml.cli.options import Command, home_option, open_store, require_home, run_argument
 from provml.cli.terminal import echo_message
-from provml.paths import service_url
+from provml.paths import service_url, store_location
 
 
 def by_option(command: Command) -> Command:
@@ -34,7 +34,7 @@ def tag(run: str, tags: tuple[str, ...], *, removed: bool, by: str, home: Path |
     from provml.journal.run_files import find_run_folder
     from provml.store.annotations import add_annotations, read_annotations
 
-    if service_url(home):
+    if service_url(store_location(home)):
         with open_store(home) as store:
             info = store.untag(run, *tags, by=by) if removed else store.tag(run, *tags, by=by)
         click.echo(f"Tags of {info.id}: {', '.join(info.tags) or 'none'}")
@@ -67,7 +67,7 @@ def note(run: str, text: str | None, number: int | None, *, by: str, home: Path 
     if (text is None) == (number is None):
         raise click.UsageError('Pass a text or --remove N, for example: provml note latest "the loss diverges"')
     new = sys.stdin.read() if text == "-" else text or ""
-    if service_url(home):
+    if service_url(store_location(home)):
         with open_store(home) as store:
             info = store.run(run)
             if number is None:
@@ -108,7 +108,7 @@ def rename(run: str, name: str, *, by: str, home: Path | None) -> None:
     from provml.journal.run_files import find_run_folder, names_by_run
     from provml.store.annotations import add_annotations
 
-    if service_url(home):
+    if service_url(store_location(home)):
         with open_store(home) as store:
             run_id = store.rename(run, name, by=by).id
             names = {info.id: info.name for info in store.runs()}

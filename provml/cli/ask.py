@@ -14,7 +14,7 @@ from provml.cli.options import complete_run, home_option, open_store
 from provml.cli.output import DEFAULT_TIMEOUT_SECONDS, limit_options, output_options, print_note, write_answer
 from provml.cli.terminal import echo_message
 from provml.errors import PlotError
-from provml.paths import default_home, service_url
+from provml.paths import default_home, endpoint_url, service_url, store_location
 
 if TYPE_CHECKING:
     from provml.catalog import Catalog, Parameter, Query
@@ -27,7 +27,9 @@ class Questions(click.Group):
         """Return the catalog; `--home` may stand before or after the question."""
         catalog: Catalog | None = ctx.meta.get("provml.catalog")
         if catalog is None:
-            home = ctx.params.get("home") or ctx.meta.get("provml.home") or service_url() or default_home()
+            home = (
+                store_location(ctx.params.get("home") or ctx.meta.get("provml.home")) or service_url() or default_home()
+            )
             catalog = ctx.meta["provml.catalog"] = _read_catalog(str(home))
             for error in catalog.errors.values() if not ctx.resilient_parsing else ():
                 echo_message(f"skipped a question file: {error}")
@@ -45,9 +47,9 @@ class Questions(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         for index, arg in enumerate(args):
-            if arg == "--home" and index + 1 < len(args):
+            if arg in ("--home", "--store") and index + 1 < len(args):
                 ctx.meta["provml.home"] = args[index + 1]
-            elif arg.startswith("--home="):
+            elif arg.startswith(("--home=", "--store=")):
                 ctx.meta["provml.home"] = arg.partition("=")[2]
         name = args[0] if args else ""
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
@@ -56,6 +58,10 @@ class Questions(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print no list of commands: `--list` prints the questions."""
+
+
+def _can_be_opened(location: Path | str | None) -> bool:
+    return bool(endpoint_url(location) or service_url(location)) or Path(location or default_home()).is_dir()
 
 
 def _read_catalog(home: str) -> Catalog:
@@ -115,9 +121,7 @@ class Question(click.Command):
         needs_store = any(
             param.type == "iri" or param.name_kind == "content" for param in map(self.query.params.get, values) if param
         ) or any(param.required and name not in values for name, param in self.query.params.items())
-        if chosen.show and not (
-            needs_store and (service_url(chosen.home) or Path(chosen.home or default_home()).is_dir())
-        ):
+        if chosen.show and not (needs_store and _can_be_opened(store_location(chosen.home))):
             click.echo(self.query.bind(values), nl=False)
             return
         from provml.store import questions  # takes the parsed question, so the store does not read the catalog again

@@ -9,7 +9,15 @@ import click
 
 from provml.answers.humanize import format_size
 from provml.cli.importing import print_report, progress
-from provml.cli.options import format_option, home_option, local_home, open_store, require_home, run_argument
+from provml.cli.options import (
+    format_option,
+    home_option,
+    local_home,
+    note_where_runs_are,
+    open_store,
+    require_home,
+    run_argument,
+)
 from provml.cli.output import require_parent
 from provml.errors import plural
 
@@ -80,9 +88,12 @@ def merge(other: Path, fmt: str, home: Path | None) -> None:
     """
     from provml.exchange import read
 
+    folder = local_home(home)
     with progress(other) as report_progress:
-        report = read(other, local_home(home), fmt="home", on_progress=report_progress)
+        report = read(other, folder, fmt="home", on_progress=report_progress)
     print_report(report, fmt)
+    if home is None:
+        note_where_runs_are(folder)
     if report.skipped:
         sys.exit(1)
 

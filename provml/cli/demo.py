@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from provml.cli.options import home_option, local_home
+from provml.cli.options import home_for_reading, home_option, local_home
 from provml.errors import FileFormatError
 
 NARROW_COLUMNS = 80
@@ -53,7 +53,7 @@ def demo(framework: str | None, home: Path | None) -> None:
             except settings.TrainingDiverged:
                 pass  # this setting fails on purpose: its run is recorded as FAILED
             bar.update(number * share - bar.pos, setting.name)
-    option = f" --home {shlex.quote(str(home))}" if home else ""
+    option = f" --home {shlex.quote(str(home))}" if home else home_for_reading(folder)
     width = columns if sys.stdout.isatty() else None
     holds = report.show(folder, model, new, click.echo, parameters=parameters, home_option=option, width=width)
     if not holds:

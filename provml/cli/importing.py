@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provml.cli.options import format_option, home_option, print_answer
+from provml.cli.options import format_option, home_option, local_home, note_where_runs_are, print_answer
+from provml.paths import service_url
 
 if TYPE_CHECKING:
     from provml.exchange import ImportReport
@@ -78,6 +79,8 @@ def import_command(
         report = read(source, home, fmt=source_format, model=model, on_progress=report_progress)
     _write(report, report_file)
     print_report(report, fmt)
+    if home is None and not service_url():
+        note_where_runs_are(local_home(home))
     if report.is_empty:
         sys.exit(1)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provml.cli.options import Command, format_option, print_answer, require_home, require_modules
+from provml.cli.options import Command, format_option, journals_home, print_answer, require_modules
 from provml.errors import plural
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def show(folder: str, fmt: str) -> None:
 
 def _run(write: Callable[..., LakeReport], home: Path | None, folder: str, fmt: str, **options: Any) -> None:
     require_modules("lake", "pyarrow", "fsspec")
-    source = require_home(home)
+    source = journals_home(home)
     count = _run_count(source) if sys.stderr.isatty() else 0
     with click.progressbar(length=count, label="reading runs", file=sys.stderr, show_pos=True, hidden=not count) as bar:
         report = write(source, folder, on_progress=bar.update, **options)

@@ -18,7 +18,7 @@ import click
 
 from provml.cli.options import format_option, home_option, open_run_folder, run_argument
 from provml.cli.terminal import echo_message, terminal_width, wrap_line
-from provml.paths import service_url
+from provml.paths import service_url, store_location
 
 if TYPE_CHECKING:
     from provml.cli.event_lines import EventFormatter
@@ -142,7 +142,7 @@ def log_command(run: str, follow: bool, lines: int | None, *, batches: bool, fmt
     """
     from provml.cli.run_tail import RunTail
 
-    if follow and service_url(home):
+    if follow and service_url(store_location(home)):
         raise click.UsageError("--follow reads files. Run it on the machine of the service, with its directory.")
     with open_run_folder(home, run) as folder:
         _print_log(Log(RunTail(folder), fmt, batches=batches), fmt, lines, follow=follow)

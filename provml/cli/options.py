@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from provml.answers import Answer
     from provml.store import Store
 
+STORE_ADVICE = "PROVML_STORE is set to this URL. Pass a directory with --home, or unset the variable."
 PROGRESS_MIN_EVENTS = 20_000
 """A progress bar is shown when at least this many events have to be indexed."""
 
@@ -42,7 +44,7 @@ def _check_run_name(
 
 def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the run ids with a given prefix, for shell completion."""
-    runs = Path(ctx.params.get("home") or default_home()) / "runs"
+    runs = Path(store_location(ctx.params.get("home")) or default_home()) / "runs"
     from provml.journal import segments
 
     ids = sorted({path.name for path in runs.glob("*") if path.is_dir()}.union(segments.manifest(runs.parent)))[::-1]
@@ -59,7 +61,8 @@ class HomeType(click.Path):
 
 def home_option(command: Command) -> Command:
     """Add the option `--home`, also known as `--store`; its value is a URL as text or a path."""
-    text = "Directory of runs, URL of a service, or sparql+URL of an endpoint.  [default: $PROVML_HOME or ./.provml]"
+    defaults = "[default: $PROVML_STORE, $PROVML_HOME or ./.provml]"
+    text = f"Directory of runs, URL of a service, or sparql+URL of an endpoint.  {defaults}"
     kind = HomeType(path_type=Path)
     return click.option("--home", "--store", "home", type=kind, metavar="DIRECTORY|URL", help=text)(command)
 
@@ -94,21 +97,65 @@ def escapes_formulas() -> bool:
 
 
 def require_home(home: Path | str | None) -> Path:
-    """Return the home to read, or raise HomeNotFound: reading never creates a home."""
+    """Return the home to read, or raise HomeNotFound: reading never creates a home.
+
+    Without a home, $PROVML_STORE counts before $PROVML_HOME; a URL is refused.
+    """
+    location = store_location(home)
+    return journals_home(location, "" if home or not location else STORE_ADVICE)
+
+
+def journals_home(home: Path | str | None, advice: str = "") -> Path:
+    """Return the home whose journals are sent or written somewhere else.
+
+    $PROVML_STORE does not count: it is where these runs are read, which is often where they are sent.
+    """
     from provml.journal import run_files
 
-    if url := endpoint_url(home or ""):
-        raise ServiceError(url, "this command reads files", "Run it where the journals are, with their directory.")
-    if url := service_url(home):
-        raise ServiceError(url, "this command reads files", "Run it on the machine of the service, with its directory.")
+    if url := endpoint_url(home) or service_url(home):
+        place = (
+            "where the journals are, with their" if endpoint_url(home) else "on the machine of the service, with its"
+        )
+        advice = f"Run it {place} directory. {advice}".rstrip()
+        raise ServiceError(_without_credentials(url), "this command reads files", advice)
     return run_files.require_home(Path(home) if home else default_home())
 
 
 def local_home(home: Path | str | None) -> Path:
     """Return the home to write, which need not exist yet."""
-    if url := endpoint_url(home or "") or service_url(home):
-        raise ServiceError(url, "this command needs a directory", "Pass it with --home.")
+    if url := endpoint_url(home) or service_url(home):
+        raise ServiceError(_without_credentials(url), "this command needs a directory", "Pass it with --home.")
     return Path(home or default_home()).absolute()
+
+
+def served_home(home: Path | str | None) -> Path:
+    """Return the home to read and write, which need not exist yet; $PROVML_STORE counts before $PROVML_HOME."""
+    location = store_location(home)
+    if not home and (url := endpoint_url(location) or (service_url(location) if location else "")):
+        raise ServiceError(_without_credentials(url), "this command needs a directory", STORE_ADVICE)
+    return local_home(location)
+
+
+def _without_credentials(url: str) -> str:
+    """Return a URL as messages show it; one that cannot be parsed is an error of its own."""
+    from provml.remote.connection import parse_address
+    from provml.store.endpoint.address import parse_endpoint
+
+    return parse_endpoint(url).text if endpoint_url(url) else parse_address(url).url
+
+
+def home_for_reading(folder: Path) -> str:
+    """Return the option that reads a home, with a space before it; empty if commands read that home anyway."""
+    store = store_location(None)
+    if store is None or (not endpoint_url(store) and not is_url(store) and Path(store).absolute() == folder.absolute()):
+        return ""
+    return f" --home {shlex.quote(str(folder))}"
+
+
+def note_where_runs_are(folder: Path) -> None:
+    """Say where new runs are if commands do not read that home."""
+    if option := home_for_reading(folder):
+        echo_message(f"The runs are in {folder}. PROVML_STORE is set to another store: read them with{option}.")
 
 
 def require_modules(extra: str, *names: str) -> None:
@@ -123,7 +170,7 @@ def open_run_folder(home: Path | None, run: str) -> Iterator[Path]:
     """Find the folder of a run; that of a service is copied to a temporary one."""
     from provml.journal.run_files import find_run_folder
 
-    url = service_url(home)
+    url = service_url(store_location(home))
     if not url:
         yield find_run_folder(require_home(home), run)
         return

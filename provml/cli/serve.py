@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from provml.cli.options import home_option, local_home, require_modules
+from provml.cli.options import home_option, require_modules, served_home
 
 if TYPE_CHECKING:
     from provml.web.settings import Tokens
@@ -42,7 +42,7 @@ def serve(home: Path | None, host: str, port: int, link: bool, quiet: bool, **op
     from provml.web.command import new_link, run_service
     from provml.web.log_format import log_to_stderr
 
-    folder = local_home(home)
+    folder = served_home(home)
     if link:
         click.echo(new_link(folder))
         return

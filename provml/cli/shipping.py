@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provml.answers.humanize import format_size
-from provml.cli.options import complete_run, format_option, print_answer, require_home
+from provml.cli.options import complete_run, format_option, journals_home, print_answer
 from provml.errors import ServiceError, plural
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def ship(home: Path, url: str, *, runs: tuple[str, ...], follow: bool, token_fil
     from provml.remote.connection import parse_address, read_token_file
     from provml.remote.shipper import HomeShipment
 
-    folder = require_home(home)
+    folder = journals_home(home)
     address = parse_address(url, read_token_file(token_file) if token_file is not None else None)
     ids = {find_run_folder(folder, run).name for run in runs}
     shipment = HomeShipment(folder, address, ids)

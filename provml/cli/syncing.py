@@ -16,9 +16,9 @@ from provml.cli.options import (
     complete_run,
     count_new_events,
     format_option,
+    journals_home,
     print_answer,
     progress_bar,
-    require_home,
 )
 from provml.cli.terminal import echo_message
 from provml.errors import FileFormatError, ServiceError, plural
@@ -85,7 +85,7 @@ def sync(
     """
     from provml.journal.run_files import find_run_folder
 
-    folder = require_home(home)
+    folder = journals_home(home)
     if (url is None) == (files is None):
         raise click.UsageError("Pass either --to URL or --files FOLDER.")
     if files is not None:

@@ -146,14 +146,16 @@ class _Checks:
             return _combine(healing(store, parts))
 
     def of_file(self, path: Path, home: Path | None, progress: ProgressCallback | None) -> Report:
-        from provml.paths import default_home
+        from provml.paths import default_home, endpoint_url, is_url, store_location
         from provml.validation.engine import validate_files
         from provml.validation.shape_files import selected_shapes
 
         parts = []
         if self.shacl:
             options = dict(self.options)
-            shapes_home = home if isinstance(home, Path) else default_home()  # a URL has no shapes of the user
+            location = store_location(home) or default_home()
+            is_remote = endpoint_url(location) or is_url(location)  # a URL has no shapes of the user
+            shapes_home = default_home() if is_remote else Path(location)
             files = selected_shapes(options.pop("shapes"), options.pop("only_shapes"), shapes_home)
             parts.append(validate_files(path, files, label=str(path), progress=progress, **options))
         return _combine([*parts, *self._other_checks(path, str(path), progress)])
