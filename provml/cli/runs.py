@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -20,7 +21,7 @@ from provml.cli.options import (
     print_answer,
     run_argument,
 )
-from provml.cli.terminal import terminal_width
+from provml.cli.terminal import echo_message, terminal_width
 from provml.errors import RunNotFound, plural
 from provml.journal.statuses import STATUSES
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MAX_EPOCHS = 10
 """Epochs of each stage that `show` prints without --all."""
+LARGE_RUN_BYTES = 2_000_000
+"""Size of journals from which a removal takes longer than a user expects: about 600,000 triples."""
 PARTS = [
     "children",
     "stages",
@@ -405,6 +408,13 @@ def print_pairs(facts: dict[str, Any]) -> None:
         )
 
 
+def _journal_bytes(home: Path, run_ids: Iterable[str]) -> int:
+    from provml.journal.run_files import journals_of_run
+    from provml.journal.segments import file_stat
+
+    return sum(file_stat(path).st_size for run_id in run_ids for path in journals_of_run(home / "runs" / run_id))
+
+
 @click.command()
 @run_argument(nargs=-1, required=True)
 @click.option("--children", is_flag=True, help="Delete their child runs too.")
@@ -431,6 +441,8 @@ def remove(run: tuple[str, ...], children: bool, yes: bool, home: Path | None) -
                     details += f", its {plural(len(stay), 'child run')} will stay"
                 click.confirm(f"Delete run {info.id} ({details}) permanently?", abort=True, err=True)
         contents = set[str]().union(*(contents_of_run(store.home, run_id) for run_id in infos))
+        if sys.stderr.isatty() and _journal_bytes(store.home, infos) > LARGE_RUN_BYTES:
+            echo_message("A large run takes about ten seconds for each million triples. Wait a moment.")
         store.remove_all(infos)
         unreferenced = unreferenced_among(store, contents)
     for run_id in infos:

@@ -837,9 +837,13 @@ class Store:
         with self._lock:
             maintenance.check_removable(self.home, run_ids)
             removal = plan_removal(self._index, run_ids)
-            maintenance.remove(self.home, run_ids)
-            if removal is not None:
-                apply_removal(self._index, removal, run_ids)
+            try:
+                maintenance.remove(self.home, run_ids)
+                if removal is not None:
+                    apply_removal(self._index, removal, run_ids)
+            finally:
+                if removal is not None:
+                    removal.close()
             self._index.expect_changes()
 
     def pack(self, limit: int | None = None) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -186,8 +188,11 @@ def record_shared(home: Path, number: int) -> None:
                 epoch.measured(loss=1.0)
 
 
-@pytest.mark.parametrize("seal_runs", [3, 1000])
-def test_an_index_after_a_removal_is_that_of_the_other_journals(tmp_path: Path, seal_runs: int):
+@pytest.mark.parametrize(("seal_runs", "block_lines"), [(3, 100_000), (1000, 100_000), (3, 40), (1000, 200)])
+def test_an_index_after_a_removal_is_that_of_the_other_journals(
+    tmp_path: Path, seal_runs: int, block_lines: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("provml.store.removal.BLOCK_LINES", block_lines)
     home = tmp_path / "home"
     for number in range(6):
         record_shared(home, number)
@@ -201,6 +206,44 @@ def test_an_index_after_a_removal_is_that_of_the_other_journals(tmp_path: Path, 
             assert not {*runs} & {info.id for info in store.runs()}
         assert (home / "index" / "store" / "IDENTITY").stat().st_ino == inode, "the index was rebuilt"
     with Store(home, limits=limits) as store:
+        assert triples(store) == rebuilt(home, tmp_path)
+
+
+REMOVAL = """
+import resource, sys
+from provml.store import Store
+
+with Store(sys.argv[1]) as store:
+    store.sync()
+    size, before = len(store.backend.graph()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    store.remove("large")
+    print(size - len(store.backend.graph()), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+def test_the_removal_of_a_large_run_takes_little_memory(tmp_path: Path):
+    """The statements of a run are compared in blocks; all of them took 1 kB each."""
+    home = tmp_path / "home"
+    record_shared(home, 0)
+    with Run("large", home=home, model="net", run="large", detail="batch") as run, run.training() as training:
+        for epoch in training.epochs(4):
+            for batch in epoch.batches(range(8_000)):
+                batch.measured(loss=1 / batch.index)
+    with Store(home) as store:
+        store.sync()
+        loaded = tmp_path / "own.nt"
+        part = "<https://w3id.org/provml/run/large/training/1> <http://www.w3.org/2000/01/rdf-schema#comment>"
+        loaded.write_text(f'{part} "kept" .')
+        store.load(loaded)
+    done = subprocess.run(
+        [sys.executable, "-c", REMOVAL, str(home)], capture_output=True, text=True, check=True, timeout=300
+    )
+    triples_removed, megabytes = map(int, done.stdout.split())
+    assert triples_removed > 600_000
+    assert megabytes < 400
+    assert not list((home / "index").glob("reader-*"))
+    with Store(home) as store:
+        assert store.query(f"SELECT ?text {{ {part} ?text }}").rows == [("kept",)]
         assert triples(store) == rebuilt(home, tmp_path)
 
 
