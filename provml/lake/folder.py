@@ -10,7 +10,9 @@ one process can create a manifest of a given number. Files that it no longer nam
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
+import inspect
 import os
 import re
 import socket
@@ -122,6 +124,25 @@ def _is_of_network(error: BaseException) -> bool:
     return is_of_client or isinstance(error, (ConnectionError, TimeoutError, socket.gaierror))
 
 
+def _unknown_option(error: TypeError) -> str:
+    """Return the name of an option that the client of a store does not have, as its error gives it; else nothing."""
+    match = re.search(r"unexpected keyword argument '([^']*)'", str(error))
+    return match[1] if match is not None else ""
+
+
+def _wrong_option(location: str, fs: Any, options: Mapping[str, Any], error: TypeError) -> FileFormatError:
+    """Return the error of an option that the file system of a location passes to its client, which refuses it."""
+    name, protocol = _unknown_option(error), location.partition("://")[0]
+    parameters = inspect.signature(type(fs).__init__).parameters.values()
+    names = [p.name for p in parameters if p.name != "self" and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    groups = [key for key, value in options.items() if isinstance(value, Mapping) and name in value]
+    close = [] if groups else difflib.get_close_matches(name, names, 1, 0.75)
+    reason = f"the client of {protocol}:// has no option {name!r}{f' for {groups[0]}' if groups else ''}"
+    advice = f"Did you mean {close[0]}? " if close else "Remove it. " if groups else ""
+    advice += f"Options of {type(fs).__name__} are {', '.join(names)}."
+    return FileFormatError(reason, advice, file="storage_options")
+
+
 def _reached(
     method: Callable[Concatenate[LakeFolder, Arguments], Result],
 ) -> Callable[Concatenate[LakeFolder, Arguments], Result]:
@@ -132,6 +153,8 @@ def _reached(
         try:
             return method(self, *args, **kwargs)
         except Exception as error:
+            if isinstance(error, TypeError) and self.storage_options and _unknown_option(error):
+                raise _wrong_option(self.location, self.fs, self.storage_options, error) from None
             if self.is_local or isinstance(error, ProvmlError) or not _is_of_network(error):
                 raise
             raise LakeUnreachable(self.location, " ".join(str(error).split())) from error
@@ -144,7 +167,11 @@ class LakeFolder:
 
     def __init__(self, location: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> None:
         self.location = os.fspath(location)
-        self.storage_options = dict(storage_options or {})
+        options: Any = storage_options or {}  # of a caller without types
+        if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+            advice = 'Pass a dict of options, such as {"endpoint_url": "https://host"}.'
+            raise FileFormatError("options are names with values", advice, file="storage_options")
+        self.storage_options = dict(options)
         self.fs, self.path = _open_file_system(self.location, self.storage_options)
         self.is_local = "file" in (self.fs.protocol if isinstance(self.fs.protocol, tuple) else (self.fs.protocol,))
 

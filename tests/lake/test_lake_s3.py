@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,7 +18,7 @@ import provml.lake
 from lake.helpers import answer_of, assert_same
 from lake.spark_cluster import free_port
 from provml.cli import main
-from provml.errors import LakeChanged, LakeNotFound
+from provml.errors import FileFormatError, LakeChanged, LakeNotFound
 from provml.lake.folder import LakeFolder
 from provml.store import Store
 
@@ -46,6 +47,30 @@ def server() -> Iterator[None]:
         patch.undo()
         process.terminate()
         process.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"endpiont_url": "x"},
+            r"no option 'endpiont_url'\. Did you mean endpoint_url\? .*anon, endpoint_url, key, secret",
+        ),
+        ({"region": "eu"}, r"no option 'region'\. Options of S3FileSystem are .*client_kwargs"),
+        ({"client_kwargs": {"region": "eu"}}, r"no option 'region' for client_kwargs\. Remove it"),
+        ({1: "x"}, r"options are names with values\. Pass a dict"),
+        ("key=x", r"options are names with values\. Pass a dict"),
+    ],
+)
+def test_a_wrong_storage_option_is_named(server: None, tmp_path: Path, options: Any, message: str) -> None:
+    seismic.life_cycle().write(tmp_path)
+    for call in (
+        lambda: provml.lake.build(tmp_path, "s3://lab/options", storage_options=options),
+        lambda: provml.lake.update(tmp_path, "s3://lab/options", storage_options=options),
+        lambda: provml.lake.open("s3://lab/options", storage_options=options),
+    ):
+        with pytest.raises(FileFormatError, match=message):
+            call()
 
 
 def _create_bucket(port: int) -> None:
