@@ -155,7 +155,7 @@ class OxigraphBackend:
         if self.folder is not None and not has_space(self.folder / "store", self.size_bytes()):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self._compaction is None:
-            self._compaction = Compaction(self.graph())
+            self._compaction = Compaction(self.graph(), None if self.folder is None else self.folder / "store")
 
     @property
     def is_compacting(self) -> bool:

@@ -81,6 +81,9 @@ LOOK_SHARE = 10
 """Looks at the folders of sealed runs take at most about a tenth of the time."""
 NEXT, COMPLETE = "next", "complete"
 """The folder of an index that is being rebuilt in the background, and the file in it that says that it is complete."""
+COMPACTION_RETRY_SECONDS = 600.0
+"""Time after which a process tries to compact an index again, after a disk was full."""
+COMPACTION_ADVICE = "Free some disk space: a later command tries again."
 REBUILDING = "it is rebuilt from the journals"
 INDEXING_AGAIN = "this process indexes the journals itself"
 
@@ -104,7 +107,7 @@ class Index:
         self.checkpoint = IndexCheckpoint() if folder is None else checkpoints.read(folder / "progress")
         self.sealed = SealedRuns() if folder is None else sealed_runs.read(folder, self.checkpoint.sealed)
         self._is_uncompacted = folder is not None and (folder / UNCOMPACTED).exists()
-        self._next_look = -math.inf
+        self._next_look = self._next_compaction = -math.inf
         self._unsealable = 0
         self._checksums = {} if folder is None else file_checksums.check(folder)
         self.backend = OxigraphBackend(folder)
@@ -413,7 +416,7 @@ class Index:
 
     def expect_changes(self) -> None:
         """Look at the folders of sealed runs at the next sync: this process has changed one."""
-        self._next_look = -math.inf
+        self._next_look = self._next_compaction = -math.inf
 
     def _reopen_changed(self) -> None:
         """Take runs out of the table of sealed runs whose folders somebody changed, so that they are read again."""
@@ -686,7 +689,7 @@ class Index:
 
         Syncs and queries go on meanwhile.
         """
-        if not self._is_uncompacted or self.backend.is_compacting:
+        if not self._is_uncompacted or self.backend.is_compacting or time.monotonic() < self._next_compaction:
             return
         try:
             if not self._end_compaction():
@@ -694,12 +697,18 @@ class Index:
         except (OSError, RuntimeError) as error:  # a full disk, no more threads: questions are answered, but slower
             if is_damaged(error):
                 raise
-            self._is_uncompacted = False
+            self._next_compaction = time.monotonic() + COMPACTION_RETRY_SECONDS
 
     def _end_compaction(self) -> bool:
         """Wait for a compaction and note that it is done; return False if none was started."""
-        if not self.backend.end_compaction():
-            return False
+        try:
+            if not self.backend.end_compaction():
+                return False
+        except OSError as error:
+            if not is_damaged(error):
+                message = "provml: the index of %s could not be compacted (%s). Answers are right, but slower. %s"
+                logging.getLogger("provml").warning(message, self.home, error.strerror, COMPACTION_ADVICE)
+            raise
         self._is_uncompacted = False
         if self.folder is not None:
             (self.folder / UNCOMPACTED).unlink(missing_ok=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -1030,6 +1032,70 @@ def test_an_index_is_not_compacted_on_a_disk_without_space_for_it(home: Path, mo
     assert not marker.exists()
 
 
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A disk of 150 MB; where none may be mounted, a folder."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=150m", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, check=False)
+    try:
+        yield folder
+    finally:
+        if mounted.returncode == 0:
+            subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def no_space(disk: Path) -> Iterator[None]:
+    """Fill a disk; where none may be mounted, forbid large files."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if disk.is_mount():
+        with (disk / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1 << 16))
+    else:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        (disk / "filler").unlink(missing_ok=True)
+
+
+def test_a_disk_that_fills_up_during_a_compaction_is_noticed(
+    tmp_path: Path, slow_compaction: threading.Event, caplog: pytest.LogCaptureFixture
+):
+    with small_disk(tmp_path / "disk") as disk:
+        home = disk / "home"
+        marker = home / "index" / "uncompacted"
+        for number in range(3):
+            train(home, epochs=20, batches=200, name=f"run {number}")
+            with Store(home, limits=replace(EAGER_COMPACTION, compact_min_bytes=1 << 40)) as store:
+                store.sync()  # a file of its own for each
+        with Store(home) as store:
+            store._index.mark_uncompacted()
+            store.sync()
+            assert store.is_compacting
+            with no_space(disk):
+                slow_compaction.set()
+                while store.is_compacting:
+                    time.sleep(0.01)
+                store.sync()
+                assert marker.exists()
+                assert "could not be compacted" in caplog.text
+                before = quads(store)
+            train(home, name="later")
+            assert len(store.runs()) == 4
+            assert quads(store) > before
+            assert marker.exists()  # it is not tried again at once
+            expected = quads(store)
+        with Store(home) as store:
+            store.sync()
+            assert quads(store) == expected
+            assert not store.verify()
+        assert not marker.exists()
+
+
 def test_a_private_index_is_not_compacted(home: Path):
     with Store(home):
         train(home, epochs=20, batches=200)
@@ -1052,7 +1118,7 @@ def test_a_compaction_that_fails_leaves_an_index_that_answers(
     home: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
     class Failing:
-        def __init__(self, store: ox.Store) -> None:
+        def __init__(self, store: ox.Store, folder: Path | None) -> None:
             self.is_running = False
 
         def wait(self) -> None:
