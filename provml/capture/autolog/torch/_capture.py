@@ -289,9 +289,9 @@ class Capture(LoopCapture):
             self.stage.parameters(**self.hyperparameters.select({"num_layers": layer_count(layers)}))
             self.stage.layers(layers)
 
-    def _close_epoch(self, before: float = math.inf) -> None:
+    def _close_epoch(self, before: float = math.inf, error: BaseException | None = None) -> None:
         """End the epoch; a network that made no step in the first one cannot join."""
-        super()._close_epoch(before)
+        super()._close_epoch(before, error)
         if self.epochs_done:
             self._record_layers()
 
