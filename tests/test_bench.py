@@ -29,7 +29,7 @@ def test_the_capture_benchmark_compares_provml_with_the_baseline():
 
 
 def test_the_index_benchmark_compares_journals_with_raw_bulk_load():
-    output = run_benchmark("index.py", "--scale", "0.001")
+    output = run_benchmark("index.py", "--scale", "0.001", "--memory")
     assert "bulk_load" in output
 
 

@@ -1,6 +1,6 @@
 """Indexing: compare the path from journals to the index with a raw `bulk_load` of the same N-Triples.
 
-    python tests/bench/index.py [--scale 0.01 0.1 1] [--repeat 1] [--keep FOLDER]
+    python tests/bench/index.py [--scale 0.01 0.1 1] [--repeat 1] [--memory] [--keep FOLDER]
 
 The data is that of section 5.4 of the PROV-ML paper, recorded by provml: 8 workflows with a training, a validation and
 an evaluation each. At scale 1, a training has 300 epochs with 200 batches; smaller scales reduce both alike. A batch
@@ -10,6 +10,9 @@ wall time, from before the store is opened, and the peak memory of both processe
 and then compacts the index, which the raw load does not do: questions are answered meanwhile, and closing the store
 waits for it. So there are two wall times: until everything can be asked, and until the store is closed. Rounds
 alternate, and the best round counts. Nothing is asserted.
+
+The sum of two peaks counts the pages of libraries that both processes use twice, and peaks at different times.
+`--memory` samples both processes in one more round of provml, of which the times do not count (Linux).
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 WORKFLOWS, EPOCHS, BATCHES = 8, 300, 200
+SAMPLE_SECONDS = 0.05
 
 
 def record(home: Path, scale: float) -> int:
@@ -125,6 +129,36 @@ def measure(name: str, home: Path, ntriples: Path, folder: Path) -> dict[str, fl
     return measured
 
 
+def sample_memory(home: Path, ntriples: Path, folder: Path) -> int:
+    """Return the peak memory of both processes at one time in bytes, each page counted once."""
+    shutil.rmtree(home / "index", ignore_errors=True)
+    command = [sys.executable, __file__, "--contender", "journals", str(home), str(ntriples), str(folder)]
+    peak = 0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            peak = max(peak, sum(map(proportional_bytes, [process.pid, *children(process.pid)])))
+            time.sleep(SAMPLE_SECONDS)
+    return peak
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    try:
+        lists = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:  # it has ended
+        return []
+    return [int(child) for text in lists for child in text.split()]
+
+
+def proportional_bytes(pid: int) -> int:
+    """Return the memory of a process; a page that several processes use counts in parts."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it has ended
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
 def size(folder: Path) -> int:
     """Return the bytes of a folder; files with several hard links count once."""
     sizes = {path.stat().st_ino: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
@@ -190,13 +224,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--scale", type=float, nargs="+", default=[0.01, 0.1])
     parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--memory", action="store_true", help="one more round that samples the memory of provml")
     parser.add_argument("--keep", type=Path, help="a folder that keeps the data (default: removed at the end)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         before: dict[str, Any] | None = None
         for scale in options.scale:
-            figures = run(scale, options.repeat, (options.keep or Path(temporary)) / f"{scale:g}")
+            folder = (options.keep or Path(temporary)) / f"{scale:g}"
+            figures = run(scale, options.repeat, folder)
             show(figures, before)
+            if options.memory:
+                peak = sample_memory(folder / "home", folder / "all.nt", folder / "raw")
+                print(f"peak memory of both processes at one time, each page counted once: {peak / 1e6:.0f} MB")
             if not options.keep:
                 shutil.rmtree(Path(temporary) / f"{scale:g}")
             before = figures
