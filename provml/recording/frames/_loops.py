@@ -23,7 +23,7 @@ LEAVING = {"POP_TOP", "POP_ITER", "END_FOR"}
 instruction that raised."""
 RELEASING = ("STORE_", "DELETE_")
 """Prefixes of instructions that drop an iterator that had a name."""
-SUSPENDED = {"YIELD_VALUE", "RESUME"}
+SUSPENDED = {"YIELD_VALUE", "RESUME", "CLEANUP_THROW"}
 """Instructions at which a generator around the iterator, such as a progress bar, waits when it is closed itself."""
 
 T = TypeVar("T")
