@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import opcode
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import CodeType
@@ -70,17 +71,34 @@ def _reached(starts: Iterable[int], following: Mapping[int, list[int]], ends: It
 
 def _offsets_with_iterator(code: CodeType, begin: int) -> set[int]:
     """Return the offsets from the `FOR_ITER` at an offset on at which its iterator is on the stack."""
-    resume = next(item.offset for item in instructions_of(code) if item.opname == "RESUME")
-    depths = reachable_offsets(code, resume, 0)
+    depths = _stack_depths(code)
     return set(reachable_offsets(code, begin, depths[begin])) if begin in depths else set()
 
 
-def _ends_of_while(code: CodeType, begin: int, offsets: set[int]) -> set[int]:
-    """Return the offsets of the parts of a `while` loop that end it, by `raise` or `return`.
+@lru_cache(maxsize=256)
+def _stack_depths(code: CodeType) -> dict[int, int]:
+    """Return the stack depth at each offset of a function."""
+    resume = next(item.offset for item in instructions_of(code) if item.opname == "RESUME")
+    return reachable_offsets(code, resume, 0)
 
-    In the bytecode they look like what follows the loop, so the positions in the source tell them apart: they are
-    indented like the rest of the loop.
-    """
+
+class _Lines(NamedTuple):
+    """The lines of a function that have instructions."""
+
+    of_offset: dict[int, int]
+    columns: dict[int, int]
+    """The column at which each line begins."""
+    numbers: list[int]
+    """In the order of the source."""
+
+    def end_of_block(self, first: int, indentation: int) -> float:
+        """Return the first line after a line that is less indented."""
+        later = (self.numbers[place] for place in range(bisect_right(self.numbers, first), len(self.numbers)))
+        return next((line for line in later if self.columns[line] < indentation), float("inf"))
+
+
+@lru_cache(maxsize=256)
+def _lines_of(code: CodeType) -> _Lines:
     columns: dict[int, int] = {}
     lines: dict[int, int] = {}
     for item in instructions_of(code):
@@ -88,11 +106,33 @@ def _ends_of_while(code: CodeType, begin: int, offsets: set[int]) -> set[int]:
         if position is not None and position.lineno is not None and position.col_offset is not None:
             columns[position.lineno] = min(columns.get(position.lineno, position.col_offset), position.col_offset)
             lines[item.offset] = position.lineno
-    inside = {lines[offset] for offset in offsets if offset in lines} - {lines.get(begin, 0)}
-    indentation = min((columns[line] for line in inside), default=0)
-    first = min(inside, default=0)
-    exits = _reached(offsets, successors(code), ()) - offsets
-    return {item for item in exits if lines.get(item, 0) >= first > 0 and columns[lines[item]] >= indentation > 0}
+    return _Lines(lines, columns, sorted(columns))
+
+
+def _ends_of_while(code: CodeType, begin: int, offsets: set[int]) -> set[int]:
+    """Return the offsets of the parts of a `while` loop that end it, by `raise` or `return`.
+
+    In the bytecode they look like what follows the loop, so the positions in the source tell them apart: up to the
+    next line that is less indented. What its condition leads to is no part of it, also an `else`.
+    """
+    lines = _lines_of(code)
+    inside = {lines.of_offset[offset] for offset in offsets if offset in lines.of_offset}
+    inside.discard(lines.of_offset.get(begin, 0))
+    if not inside:
+        return set()
+    first, indentation = min(inside), min(lines.columns[line] for line in inside)
+    end = lines.end_of_block(first, indentation)
+    condition = {offset for offset in offsets if lines.of_offset.get(offset) == first}
+    if lines.columns[first] == indentation:  # `while True`
+        condition = set()
+    following, pending, exits = successors(code), list(offsets - condition), set[int]()
+    while pending:
+        for offset in following[pending.pop()]:
+            is_seen = offset in offsets or offset in exits
+            if not is_seen and first <= lines.of_offset.get(offset, 0) < end:
+                exits.add(offset)
+                pending.append(offset)
+    return exits if indentation > 0 else set()
 
 
 @lru_cache(maxsize=256)
@@ -119,11 +159,7 @@ def opname(code: CodeType, offset: int) -> str:
 
 def reachable_offsets(code: CodeType, start: int, depth: int) -> dict[int, int]:
     """Return the offsets reachable from `start` without popping below `depth`, with the stack depth at each."""
-    import dis
-
-    bytecode: Any = dis.Bytecode(code)  # typeshed lacks `exception_entries`
-    instructions = list(bytecode)
-    numbers = {instruction.offset: number for number, instruction in enumerate(instructions)}
+    instructions, numbers, handlers = instructions_of(code), _numbers_of(code), _handlers_of(code)
     depths: dict[int, int] = {}
     pending = [(start, depth)]
     while pending:
@@ -132,9 +168,9 @@ def reachable_offsets(code: CodeType, start: int, depth: int) -> dict[int, int]:
             continue
         depths[offset] = current
         instruction = instructions[numbers[offset]]
-        for handler in bytecode.exception_entries:
-            if handler.start <= offset < handler.end and handler.depth >= depth:
-                pending.append((handler.target, handler.depth + handler.lasti + 1))
+        handler = handlers.at(offset)
+        if handler is not None and handler.depth >= depth:
+            pending.append((handler.target, handler.depth + handler.lasti + 1))
         if instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
             effect = dis.stack_effect(instruction.opcode, instruction.arg, jump=True)
             pending.append((instruction.argval, current + effect))
@@ -149,6 +185,12 @@ def reachable_offsets(code: CodeType, start: int, depth: int) -> dict[int, int]:
 def instructions_of(code: CodeType) -> tuple[dis.Instruction, ...]:
     """Return the instructions of a function."""
     return tuple(dis.get_instructions(code))
+
+
+@lru_cache(maxsize=256)
+def _numbers_of(code: CodeType) -> dict[int, int]:
+    """Return the numbers of the instructions of a function by their offsets."""
+    return {item.offset: number for number, item in enumerate(instructions_of(code))}
 
 
 @lru_cache(maxsize=256)
@@ -173,10 +215,11 @@ def goes_on_at(code: CodeType, offset: int, other: int) -> bool:
 def _all_successors(code: CodeType) -> dict[int, list[int]]:
     """Return the offsets that may follow each instruction, also if it raises."""
     following = {offset: list(targets) for offset, targets in successors(code).items()}
-    for entry in exception_entries(code):
-        for offset in following:
-            if entry.start <= offset < entry.end:
-                following[offset].append(entry.target)
+    handlers = _handlers_of(code)
+    for offset, targets in following.items():
+        entry = handlers.at(offset)
+        if entry is not None:
+            targets.append(entry.target)
     return following
 
 
@@ -190,14 +233,33 @@ def exception_entries(code: CodeType) -> tuple[Any, ...]:
     return tuple(bytecode.exception_entries)
 
 
+class _Handlers(NamedTuple):
+    """The handlers of a function: the parts whose exceptions they handle do not overlap and are in order."""
+
+    entries: tuple[Any, ...]
+    starts: list[int]
+
+    def at(self, offset: int) -> Any:
+        """Return the part that an offset is in; None if there is none."""
+        place = bisect_right(self.starts, offset) - 1
+        entry = self.entries[place] if place >= 0 else None
+        return entry if entry is not None and offset < entry.end else None
+
+
+@lru_cache(maxsize=256)
+def _handlers_of(code: CodeType) -> _Handlers:
+    entries = exception_entries(code)
+    return _Handlers(entries, [entry.start for entry in entries])
+
+
 def handler_at(code: CodeType, offset: int) -> int | None:
     """Return the offset of the handler of an exception that is raised at an offset; None if its caller handles it.
 
     A handler that always raises it again, such as a `finally`, is not the one.
     """
     for _ in range(len(exception_entries(code)) + 1):
-        targets = (entry.target for entry in exception_entries(code) if entry.start <= offset < entry.end)
-        handler = next(targets, None)
+        entry = _handlers_of(code).at(offset)
+        handler = entry.target if entry is not None else None
         if handler is None or not _only_reraises(code, handler):
             return handler
         offset = max(_reached([handler], successors(code), ()))  # where it is raised again
@@ -219,7 +281,8 @@ def is_exit_of_with(code: CodeType, handler: int) -> bool:
 
 def is_end_of_handler(code: CodeType, offset: int) -> bool:
     """Return whether an instruction forgets an exception that was handled, or the variable that it had."""
-    names = [item.opname for item in instructions_of(code) if item.offset <= offset][-3:]
+    number = _numbers_of(code)[offset]
+    names = [item.opname for item in instructions_of(code)[max(number - 2, 0) : number + 1]]
     return names[-1] == "POP_EXCEPT" or (
         names[:2] == ["POP_EXCEPT", "LOAD_CONST"] and names[2].startswith(("STORE_", "DELETE_"))
     )

@@ -231,6 +231,44 @@ ENDED = {
             torch.zeros(1)
             STEP
     """,
+    "a nested raise after a while loop": """
+        def train():
+            epoch = 0
+            while epoch < 5:
+                STEP
+                epoch += 1
+            for name in ["curve"]:
+                if name:
+                    raise ValueError("no screen")
+        try:
+            train()
+        except ValueError:
+            pass
+    """,
+    "a nested raise after while True": """
+        try:
+            epoch = 0
+            while True:
+                STEP
+                epoch += 1
+                if epoch == 3:
+                    break
+            if epoch:
+                raise ValueError("no screen")
+        except ValueError:
+            pass
+    """,
+    "the else of a while loop": """
+        try:
+            epoch = 0
+            while epoch < 3:
+                STEP
+                epoch += 1
+            else:
+                raise ValueError("no screen")
+        except ValueError:
+            pass
+    """,
     "the end of autolog": """
         try:
             for epoch in range(10):
