@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import inspect
 import opcode
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,25 @@ from typing import Any, NamedTuple
 
 ENDING = ("RETURN_VALUE", "RETURN_CONST", "RAISE_", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD")
 """Prefixes of instructions after which the next one is not executed."""
+
+SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+"""Flags of functions that may wait inside of a loop, and that are found nowhere then."""
+PASSING_ON = frozenset(
+    {
+        "autocast",
+        "catch_warnings",
+        "detect_anomaly",
+        "enable_grad",
+        "no_sync",
+        "profile",
+        "record_function",
+        "set_detect_anomaly",
+        "set_grad_enabled",
+    }
+)
+"""Names of contexts for steps that pass each exception on."""
+HARMLESS = ("NOP", "POP_TOP", "SWAP", "LOAD_CONST", "RETURN_CONST", "END_FOR", "POP_ITER")
+"""Instructions that raise nothing."""
 
 
 class CodeLoop(NamedTuple):
@@ -273,10 +293,53 @@ def _only_reraises(code: CodeType, handler: int) -> bool:
     return all(names[offset] == "RERAISE" for offset in ends)
 
 
-def is_exit_of_with(code: CodeType, handler: int) -> bool:
-    """Return whether a handler is the end of a `with` block."""
-    names = [item.opname for item in instructions_of(code) if item.offset >= handler][:2]
-    return names == ["PUSH_EXC_INFO", "WITH_EXCEPT_START"]
+def may_go_on(code: CodeType, handler: int) -> bool:
+    """Return whether a function may go on after an exception that a handler is called with.
+
+    The managers of contexts in `PASSING_ON` never keep an exception, in contrast to `contextlib.suppress`.
+    """
+    return not _only_reraises(code, handler) and not _is_exit_of_known_context(code, handler)
+
+
+def _is_exit_of_known_context(code: CodeType, handler: int) -> bool:
+    """Return whether a handler is the end of a `with` block whose context is one of `PASSING_ON`."""
+    instructions, numbers = instructions_of(code), _numbers_of(code)
+    first = numbers[handler]
+    if [item.opname for item in instructions[first : first + 2]] != ["PUSH_EXC_INFO", "WITH_EXCEPT_START"]:
+        return False
+    number = numbers[min(entry.start for entry in exception_entries(code) if entry.target == handler)] - 1
+    if instructions[number].opname != "BEFORE_WITH":
+        return False
+    call: Any = instructions[number - 1].positions  # type: ignore[attr-defined,unused-ignore]
+    names = set[object]()
+    for item in reversed(instructions[:number]):
+        position: Any = item.positions  # type: ignore[attr-defined,unused-ignore]
+        if None in (*call, *position) or (position.lineno, position.col_offset) < (call.lineno, call.col_offset):
+            break
+        names.add(item.argval)
+    return not PASSING_ON.isdisjoint(names)
+
+
+def always_passes(code: CodeType, offset: int) -> bool:
+    """Return whether each call of a function that returns has executed the instruction at an offset."""
+    if code.co_flags & SUSPENDING or any(may_go_on(code, entry.target) for entry in exception_entries(code)):
+        return False
+    names = {item.offset: item.opname for item in instructions_of(code)}
+    reached = _reached([0], successors(code), {offset})
+    return not any(names[other].startswith("RETURN_") for other in reached - {offset})
+
+
+def only_returns_after(code: CodeType, loop: CodeLoop) -> bool:
+    """Return whether a function does nothing after a loop, and returns nothing."""
+    instructions, numbers, following = instructions_of(code), _numbers_of(code), successors(code)
+    for offset in _reached(loop.offsets, following, ()) - loop.offsets:
+        number = numbers[offset]
+        item = instructions[number]
+        is_harmless = item.opname in HARMLESS or item.opname.startswith("JUMP_")
+        is_return = item.opname == "RETURN_VALUE" and instructions[number - 1].opname == "LOAD_CONST"
+        if not is_harmless and not is_return:
+            return False
+    return True
 
 
 def is_end_of_handler(code: CodeType, offset: int) -> bool:

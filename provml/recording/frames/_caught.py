@@ -10,11 +10,10 @@ leaves traces:
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -30,10 +29,13 @@ from provml.recording.frames._bytecode import (
     Clause,
     CodeLoop,
     clause_around,
+    goes_on_at,
     handler_at,
     instruction_start,
     is_end_of_handler,
     loops_around,
+    only_returns_after,
+    opname,
 )
 from provml.recording.frames._counted import CountedLoops
 from provml.recording.frames._exceptions import traceback_frames
@@ -43,7 +45,8 @@ IS_MONITORED = sys.version_info >= (3, 12)
 TOOLS = (3, 4)
 """Numbers of tools of `sys.monitoring` that have no meaning of their own."""
 
-
+NO_FAILURES = (["SystemExit"], ["StopIteration"], ["StopAsyncIteration"], ["GeneratorExit"])
+"""What an `except` catches that may be no failure: the code of an exit is not known."""
 MAX_SEARCHES = 64
 """Searches among all objects of a process at most: each takes as long as a collection of garbage."""
 
@@ -63,10 +66,15 @@ class Place(NamedTuple):
             loops = tuple(loop for loop in loops if loop in others)
         return loops[0] if loops else None
 
-    def is_outside(self, loop: CodeLoop | None, frame: FrameType, handler: int) -> bool:
-        """Return whether a handler in a frame is outside of a loop of this place."""
-        is_same_frame = id(frame) == self.identity and frame.f_code is self.code
-        return not is_same_frame or loop is None or handler not in loop.offsets
+    def is_outside(self, frame: FrameType, handler: int) -> bool:
+        """Return whether a handler in a frame that is executed now is outside of the loop, and of what the loop calls.
+
+        If the frame of the loop has ended, the exception may also be one that was raised after the loop.
+        """
+        loop = self.loop_around()
+        if loop is None or (id(frame) == self.identity and frame.f_code is self.code):
+            return loop is not None and handler not in loop.offsets
+        return not _is_called_by(frame, self.identity, self.code)
 
     def is_left_by(self, error: BaseException, handler: int | None = None) -> bool:
         """Return whether an exception left a loop around the steps, and was caught outside of it.
@@ -78,9 +86,38 @@ class Place(NamedTuple):
             if id(frame) == self.identity and frame.f_code is self.code:
                 loop = self.loop_around(raised_at)
                 catcher, caught_at = passed[0]
+                if catcher is not frame:
+                    return loop is not None and _was_ended_by_exception(frame)
                 handler = handler_at(catcher.f_code, caught_at) if handler is None else handler
-                return loop is not None and (handler is None or self.is_outside(loop, catcher, handler))
+                return loop is not None and (handler is None or handler not in loop.offsets)
         return False
+
+    def is_made_once(self, error: BaseException) -> bool:
+        """Return whether the loop that an exception left cannot have been begun again after it was caught."""
+        catcher, caught_at = next(traceback_frames(error))
+        if id(catcher) != self.identity or catcher.f_code is not self.code:
+            return True
+        loop, handler = self.loop_around(caught_at), handler_at(self.code, caught_at)
+        return loop is None or handler is None or not goes_on_at(self.code, handler, loop.begin)
+
+
+def _callers_of(frame: FrameType) -> Iterator[FrameType]:
+    """Yield a frame and its callers."""
+    caller: FrameType | None = frame
+    while caller is not None:
+        yield caller
+        caller = caller.f_back
+
+
+def _is_called_by(frame: FrameType, identity: int, code: CodeType) -> bool:
+    return any(id(caller) == identity and caller.f_code is code for caller in _callers_of(frame))
+
+
+def _was_ended_by_exception(frame: FrameType) -> bool:
+    """Return whether a frame has ended, and not by `return`: an exception that it returned may be raised later."""
+    is_running = any(_is_called_by(item, id(frame), frame.f_code) for item in sys._current_frames().values())
+    name = opname(frame.f_code, instruction_start(frame.f_code, frame.f_lasti))
+    return not is_running and not name.startswith("RETURN_")
 
 
 class CaughtException(NamedTuple):
@@ -88,13 +125,14 @@ class CaughtException(NamedTuple):
 
     time: float
     """When it was caught, by `perf_counter`."""
-    summary: ExceptionSummary
+    summary: ExceptionSummary | None
+    """None if it may be no failure."""
 
 
 # ---- from Python 3.12 on
 
 
-_watches: weakref.WeakSet[MonitorWatch] = weakref.WeakSet()
+_watches: tuple[weakref.ref[MonitorWatch], ...] = ()
 _users = 0
 _tool: int | None = None
 
@@ -105,24 +143,35 @@ class MonitorWatch:
     def __init__(self, place: Callable[[], Place | None]) -> None:
         self._place = place
         self._caught: CaughtException | None = None
-        _watches.add(self)
+        _add_watch(self)
 
     def watch(self, loss: Any) -> None:
         """Do nothing: all exceptions are reported."""
 
-    def note(self, frame: FrameType | None, *, is_each_step: bool) -> None:
+    def note(self, frame: FrameType | None, uncounted: int) -> None:
+        """Do nothing."""
+
+    def forget(self) -> None:
         """Do nothing."""
 
     def check(self, handler: int, error: BaseException) -> None:
-        """Note an exception that has been caught, if it left the loop."""
-        place = self._place()
-        if place is not None and place.is_left_by(error, handler):
-            summary = summarize_exception(error)
-            self._caught = CaughtException(perf_counter(), summary) if summary is not None else None
+        """Note an exception that has been caught, if it left the loop. One that ends an iterator is no failure."""
+        place, trace = self._place(), error.__traceback__
+        while place is not None and trace is not None and id(trace.tb_frame) != place.identity:
+            trace = trace.tb_next
+        if place is None or trace is None or isinstance(error, (StopIteration, StopAsyncIteration)):
+            return
+        if place.is_left_by(error, handler):
+            self._caught = CaughtException(perf_counter(), summarize_exception(error))
 
     def caught(self, since: float) -> ExceptionSummary | None:
         """Return the exception that left the loop after a time."""
         return self._caught.summary if self._caught is not None and self._caught.time > since else None
+
+
+def _add_watch(watch: MonitorWatch) -> None:
+    global _watches
+    _watches = (*(item for item in _watches if item() is not None), weakref.ref(watch))
 
 
 def watch_exceptions() -> Callable[[], None]:
@@ -153,9 +202,13 @@ def _stop_watching() -> None:
 
 
 def _on_handled(code: CodeType, handler: int, error: BaseException) -> None:
-    for watch in list(_watches):
-        with contextlib.suppress(Exception):  # an unexpected frame must not disturb the training
-            watch.check(handler, error)
+    try:
+        for reference in _watches:
+            watch = reference()
+            if watch is not None:
+                watch.check(handler, error)
+    except Exception:  # an unexpected frame must not disturb the training
+        pass
 
 
 # ---- Python 3.11
@@ -179,12 +232,16 @@ class TraceWatch:
         """Watch the loss of a step, to which a variable of the function refers."""
         self._loss = weakref.ref(loss, self._on_delete)
 
-    def note(self, frame: FrameType | None, *, is_each_step: bool) -> None:
+    def note(self, frame: FrameType | None, uncounted: int) -> None:
         """Note the loops of a frame that makes a step, see `CountedLoops`; None if steps may be left out."""
         if frame is None:
             self._counted.forget()
         else:
-            self._counted.note(frame, is_each_step=is_each_step)
+            self._counted.note(frame, uncounted)
+
+    def forget(self) -> None:
+        """Note that an iteration may have made no step."""
+        self._counted.forget()
 
     def _on_delete(self, reference: object) -> None:
         try:
@@ -194,12 +251,20 @@ class TraceWatch:
                 return
             self._usual = where
             place, offset = self._place(), instruction_start(*where)
-            is_handled = place is not None and is_end_of_handler(frame.f_code, offset)
-            if place is not None and is_handled and place.is_outside(place.loop_around(), frame, offset):
+            if place is None or not is_end_of_handler(frame.f_code, offset):
+                return
+            if place.is_outside(frame, offset) and self._must_be_of_loop(frame, place):
                 self._caught = CaughtException(perf_counter(), _summary(clause_around(frame.f_code, offset)))
                 self._usual = None
         except Exception:  # at the end of the process, modules may be gone
             self._usual = None
+
+    def _must_be_of_loop(self, frame: FrameType, place: Place) -> bool:
+        """Return whether an exception that a frame caught was raised in the loop, not after it."""
+        if id(frame) == place.identity or self._counted.was_left_by_exception():
+            return True
+        loops = loops_around(place.code, place.offset)
+        return bool(loops) and only_returns_after(place.code, loops[-1])
 
     def caught(self, since: float) -> ExceptionSummary | None:
         """Return the exception that left the loop after a time."""
@@ -214,10 +279,12 @@ class TraceWatch:
         return summary
 
 
-def _summary(clause: Clause | None) -> ExceptionSummary:
-    """Return what is known about an exception by the `except` that caught it."""
+def _summary(clause: Clause | None) -> ExceptionSummary | None:
+    """Return what is known about an exception by the `except` that caught it; None if it may be no failure."""
     if clause is None:
         return UNKNOWN_EXCEPTION
+    if clause.classes in NO_FAILURES:
+        return None
     if clause.classes == [INTERRUPTION]:
         return INTERRUPT
     text = f"{UNKNOWN_EXCEPTION.message} as {' or '.join(clause.classes)} in line {clause.line}"
@@ -230,7 +297,8 @@ def _kept_exception(place: Place) -> ExceptionSummary | None:
         return None
     TraceWatch.searches += 1
     for item in gc.get_objects():
-        if issubclass(type(item), BaseException) and place.is_left_by(item):  # `type` triggers no proxy
+        is_exception = issubclass(type(item), BaseException)  # `type` triggers no proxy
+        if is_exception and place.is_left_by(item) and place.is_made_once(item):
             return summarize_exception(item)
     return None
 

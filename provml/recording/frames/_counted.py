@@ -16,6 +16,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from provml.recording.frames._bytecode import (
+    SUSPENDING,
     Clause,
     CodeLoop,
     exception_entries,
@@ -23,16 +24,14 @@ from provml.recording.frames._bytecode import (
     handler_at,
     instruction_start,
     instructions_of,
-    is_exit_of_with,
     loops_around,
+    may_go_on,
     only_clause,
     successors,
 )
 
 MAX_RANGE_INSTRUCTIONS = 24
 """Instructions that compute the arguments of a `range` at most."""
-SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-"""Flags of functions that may wait inside of a loop, and that are found nowhere then."""
 SEES_VARIABLES = frozenset({"locals", "vars", "dir", "eval", "exec"})
 """Functions of Python that give a function the dictionary of its variables."""
 VARIABLES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF")
@@ -50,6 +49,8 @@ class CountedLoop(NamedTuple):
     variable: str
     arguments: tuple[dis.Instruction, ...]
     """The instructions that compute the arguments of the range."""
+    names: tuple[str, ...]
+    """The names in these arguments, and in those of the loops inside it."""
 
 
 class State(NamedTuple):
@@ -72,6 +73,15 @@ class State(NamedTuple):
         """Whether items are left."""
         return self.item in self.items and not self.is_last
 
+    def follows(self, before: State | None) -> bool:
+        """Return whether an iteration is the same as one before, or the next one, or the first one of another loop."""
+        if before is None or before.counted is None or not self.items or self.item not in self.items:
+            return True
+        if self.items != before.items or before.item not in self.items:
+            return before.is_last and self.item == self.items[0]
+        distance = self.items.index(self.item) - self.items.index(before.item)  # type: ignore[arg-type]
+        return distance in (0, 1) or self.item == self.items[0]
+
     def goes_on(self, frame: FrameType | None) -> bool:
         """Return whether a frame is inside the loop, and not in a later loop at the same place."""
         if frame is None or self.counted is None or self.loop not in loops_around(frame.f_code, frame.f_lasti):
@@ -87,22 +97,38 @@ class CountedLoops:
         self._states: list[State] = []
         self._frame: tuple[int, CodeType] | None = None
         self._offset = 0
+        self._irregular: set[int] = set()
+        """The begins of loops that left an item out, or whose range has changed."""
 
-    def note(self, frame: FrameType, *, is_each_step: bool) -> None:
-        """Note the loops of a frame that makes a step; `is_each_step` is False for the first one of an inner loop."""
+    def note(self, frame: FrameType, uncounted: int) -> None:
+        """Note the loops of a frame that makes a step, without the innermost `uncounted` ones."""
         code, offset = frame.f_code, instruction_start(frame.f_code, frame.f_lasti)
+        before = {state.loop.begin: state for state in self._states} if self._frame == (id(frame), code) else {}
         self.forget()
         if code.co_flags & SUSPENDING:
             return
+        if not before:
+            self._irregular.clear()
         self._frame, self._offset = (id(frame), code), offset
-        step, variables = offset, None
-        for loop in loops_around(code, offset):
-            counted = counted_loop(code, loop, step)
-            if counted is not None and variables is None:
-                variables = _variables(frame)
-            if counted is not None or is_each_step or self._states:
-                items, item = _items(counted, frame, variables or {}) if counted is not None else (range(0), None)
-                self._states.append(State(loop, counted, items, item))
+        step, variables, is_certain = offset, None, True
+        names: tuple[str, ...] = ()
+        has_changed = False  # the range of an inner loop: it may be empty in a later iteration
+        for number, loop in enumerate(loops_around(code, offset)):
+            if number >= uncounted:
+                counted = counted_loop(code, loop, step, names) if is_certain else None
+                items, item = range(0), None
+                if counted is not None:
+                    variables = _variables(frame) if variables is None else variables
+                    items, item = _items(counted, frame, variables)
+                    names = counted.names
+                state, previous = State(loop, counted, items, item), before.get(loop.begin)
+                if has_changed or not state.follows(previous):
+                    self._irregular.add(loop.begin)
+                has_changed = has_changed or (previous is not None and bool(previous.items) and previous.items != items)
+                if loop.begin in self._irregular:
+                    state = State(loop, None, range(0), None)
+                self._states.append(state)
+                is_certain = bool(state.items)
             step = loop.begin
 
     def forget(self) -> None:
@@ -165,8 +191,11 @@ def _variables(frame: FrameType) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)
-def counted_loop(code: CodeType, loop: CodeLoop, step: int) -> CountedLoop | None:
-    """Return the counted loop, if only an exception leaves it and each of its iterations executes the offset `step`."""
+def counted_loop(code: CodeType, loop: CodeLoop, step: int, inner: tuple[str, ...] = ()) -> CountedLoop | None:
+    """Return the counted loop, if only an exception leaves it and each of its iterations executes the offset `step`.
+
+    `inner` are the names in the arguments of the loops inside it: these might have no items later.
+    """
     instructions = instructions_of(code)
     first = next(number for number, item in enumerate(instructions) if item.offset == loop.begin)
     if instructions[first].opname != "FOR_ITER" or instructions[first + 1].opname not in VARIABLES:
@@ -174,13 +203,16 @@ def counted_loop(code: CodeType, loop: CodeLoop, step: int) -> CountedLoop | Non
     variable, arguments = instructions[first + 1].argval, _range_arguments(instructions[:first])
     if arguments is None or _stores(code, variable, loop.offsets) > 1:
         return None
+    names = inner + tuple(item.argval for item in arguments if type(item.argval) is str)
+    if any(_stores(code, name, loop.offsets) for name in names):
+        return None
     following = successors(code)
     for offset in loop.offsets - {loop.begin}:
         if not loop.offsets.issuperset(following[offset]):
             return None  # it may be left by `break` or `return`
     for entry in exception_entries(code):
         is_inside = entry.target in loop.offsets and any(entry.start <= offset < entry.end for offset in loop.offsets)
-        if is_inside and goes_on_at(code, entry.target, loop.begin) and not is_exit_of_with(code, entry.target):
+        if is_inside and goes_on_at(code, entry.target, loop.begin) and may_go_on(code, entry.target):
             return None  # an iteration may end with an exception that is caught inside
     pending, reached = [instructions[first + 1].offset], {step}
     while pending:
@@ -190,7 +222,7 @@ def counted_loop(code: CodeType, loop: CodeLoop, step: int) -> CountedLoop | Non
         if offset not in reached:
             reached.add(offset)
             pending += following[offset]
-    return CountedLoop(variable, arguments)
+    return CountedLoop(variable, arguments, names)
 
 
 def _stores(code: CodeType, variable: str, offsets: Collection[int] | None = None) -> int:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from types import CodeType, FrameType
 from typing import Any
 
 from provml.recording.exit_status import ExceptionSummary
-from provml.recording.frames._bytecode import earliest_offset, loops_around, share_loop
+from provml.recording.frames._bytecode import (
+    always_passes,
+    earliest_offset,
+    instruction_start,
+    loops_around,
+    share_loop,
+)
 from provml.recording.frames._callers import MAX_CALLERS
 from provml.recording.frames._caught import Place, Watch
 from provml.recording.frames._exceptions import traceback_offsets
@@ -75,18 +82,22 @@ class LoopPosition:
         """Return the exception that left the loop after its last step and that the script caught, if it is known."""
         return self._watch.caught(since) if self._watch is not None and self._callers else None
 
-    def note(self, loops: int = 1, *, may_skip: bool = False) -> None:
+    def note(self, loops: int = 1, *, may_skip: bool = False, wrappers: Collection[str] = ()) -> None:
         """Note where the callers outside of the libraries are, up to the script or the cell of a notebook.
 
         `loops` is the number of nested loops that lead from one note to the next. A frame with fewer loops around the
         same instruction ended between the notes, and another call of its function got its address. `may_skip` is True
-        if not each of the steps that the script makes is noted.
+        if not each of the steps that the script makes is noted, as are those through packages of `wrappers`.
         """
         frame: FrameType | None = sys._getframe(1) if is_enabled() else None
-        while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in self._libraries:
+        while frame is not None:
+            package = str(frame.f_globals.get("__name__")).partition(".")[0]
+            if package not in self._libraries:
+                break
+            may_skip = may_skip or package in wrappers
             frame = frame.f_back
         callers: list[tuple[int, CodeType, int]] = []
-        innermost, is_each_step = frame, loops == 1
+        innermost, uncounted = frame, loops - 1
         while frame is not None and len(callers) < MAX_CALLERS:
             callers.append((id(frame), frame.f_code, frame.f_lasti))
             frame = frame.f_back if not frame.f_code.co_name.startswith("<") else None
@@ -103,8 +114,18 @@ class LoopPosition:
         self._callers = callers
         if self._watch is not None and callers:
             while innermost is not None and id(innermost) != callers[0][0]:
+                code, offset = innermost.f_code, innermost.f_lasti
+                around = loops_around(code, offset)
+                uncounted -= len(around)
+                begin = around[-1].begin if around else instruction_start(code, offset)
+                may_skip = may_skip or uncounted < 0 or not always_passes(code, begin)
                 innermost = innermost.f_back
-            self._watch.note(None if may_skip else innermost, is_each_step=is_each_step)
+            self._watch.note(None if may_skip else innermost, uncounted)
+
+    def forget_items(self) -> None:
+        """Note that an iteration of the loops may have made no step."""
+        if self._watch is not None:
+            self._watch.forget()
 
     def is_left_by(self, error: BaseException) -> bool:
         """Return whether an exception, or one that it was raised from, left the loop; True if that is unknown."""

@@ -269,6 +269,236 @@ ENDED = {
         except ValueError:
             pass
     """,
+    "the end of an iterator": """
+        items = iter(range(5))
+        try:
+            while True:
+                item = next(items)
+                STEP
+        except StopIteration:
+            pass
+    """,
+    "async for": """
+        import asyncio
+        async def items():
+            for item in range(5):
+                yield item
+        async def train():
+            async for item in items():
+                STEP
+        asyncio.run(train())
+    """,
+    "an exception of the loop that is raised after it": """
+        def train():
+            error, epoch = None, 0
+            while epoch < 5:
+                STEP
+                epoch += 1
+                try:
+                    if epoch == 2:
+                        raise ValueError
+                except ValueError as caught:
+                    error = caught
+            return error
+        try:
+            raise train()
+        except ValueError:
+            pass
+    """,
+    "a context that keeps exceptions": """
+        import contextlib
+        @contextlib.contextmanager
+        def quiet():
+            try:
+                yield
+            except ValueError:
+                pass
+        for epoch in range(10):
+            with quiet():
+                if epoch > 6:
+                    raise ValueError
+                STEP
+    """,
+    "a retry that ends by break": """
+        errors = []
+        for attempt in range(3):
+            try:
+                for epoch in range(10):
+                    STEP
+                    if attempt == 0 and epoch == 2:
+                        raise ValueError
+                    if epoch == 5:
+                        break
+                break
+            except ValueError as error:
+                errors.append(error)
+    """,
+    "an exception that a function inside the loop catches": """
+        def step():
+            STEP
+            raise ValueError("not logged")
+        def safe_step():
+            try:
+                step()
+            except ValueError:
+                pass
+        for epoch in range(10):
+            safe_step()
+            if epoch == 4:
+                break
+    """,
+    "an exception in the function of the loop, after break": """
+        def train():
+            for epoch in range(10):
+                STEP
+                if epoch == 4:
+                    break
+            raise ValueError("no screen")
+        try:
+            train()
+        except ValueError:
+            pass
+    """,
+    "an exit without a failure": """
+        def train():
+            for epoch in range(10):
+                STEP
+                if epoch == 3:
+                    raise SystemExit
+        try:
+            train()
+        except SystemExit:
+            pass
+    """,
+    "suppressed exceptions": """
+        import contextlib
+        for epoch in range(10):
+            with contextlib.suppress(ValueError):
+                if epoch > 7:
+                    raise ValueError
+                STEP
+    """,
+    "a range whose arguments change": """
+        number = 0
+        for epoch in range(number, number + 5):
+            STEP
+            number += 1
+    """,
+    "a range whose arguments a function changes": """
+        class State:
+            number = 0
+            def count(self):
+                self.number += 1
+        state = State()
+        for epoch in range(state.number, state.number + 5):
+            STEP
+            state.count()
+    """,
+    "an inner range that becomes empty": """
+        for epoch in range(5):
+            for batch in range(3 - epoch):
+                STEP
+    """,
+    "an inner range that becomes empty by a change of an object": """
+        import types
+        state = types.SimpleNamespace(number=3)
+        for epoch in range(6):
+            for batch in range(state.number):
+                STEP
+            vars(state)["number"] -= 1
+    """,
+    "an inner iterator that becomes empty": """
+        items = iter([1, 2, 3])
+        for epoch in range(4):
+            for item in items:
+                STEP
+    """,
+    "a function that makes no step any more": """
+        calls = []
+        def train():
+            calls.append(1)
+            if len(calls) > 4:
+                return
+            STEP
+        for epoch in range(10):
+            train()
+    """,
+    "a function that accumulates gradients": """
+        def train(batch):
+            ((net(X) - Y) ** 2).mean().backward()
+            if batch % 4 == 3:
+                optimizer.step(); optimizer.zero_grad()
+        for batch in range(10):
+            train(batch)
+    """,
+    "a function that catches an exception and makes no step": """
+        def train(batch):
+            try:
+                if batch > 6:
+                    raise ValueError
+                STEP
+            except ValueError:
+                pass
+        for batch in range(10):
+            train(batch)
+    """,
+    "a loader in a generator": """
+        loader = torch.utils.data.DataLoader(X, batch_size=16)
+        def batches():
+            while True:
+                yield from loader
+        endless = batches()
+        for batch in range(10):
+            optimizer.zero_grad(); net(next(endless)).mean().backward(); optimizer.step()
+    """,
+    "a loader that is empty later": """
+        class Items(torch.utils.data.IterableDataset):
+            passes = 0
+            def __iter__(self):
+                Items.passes += 1
+                return iter([X, X] if Items.passes < 3 else [])
+        loader = torch.utils.data.DataLoader(Items(), batch_size=None)
+        for epoch in range(6):
+            for x in loader:
+                optimizer.zero_grad(); net(x).mean().backward(); optimizer.step()
+    """,
+    "a loader that is used in some epochs": """
+        loader = torch.utils.data.DataLoader(X, batch_size=16)
+        def train(epoch):
+            if epoch > 3:
+                return
+            for x in loader:
+                optimizer.zero_grad(); net(x).mean().backward(); optimizer.step()
+        for epoch in range(6):
+            train(epoch)
+    """,
+    "gradients accumulated over passes": """
+        loader = torch.utils.data.DataLoader(X, batch_size=32)
+        batches = 0
+        for epoch in range(6):
+            for x in loader:
+                net(x).mean().backward()
+                batches += 1
+                if batches % 5 == 0:
+                    optimizer.step(); optimizer.zero_grad()
+    """,
+    "skipped steps of a scaler over a loader": """
+        loader = torch.utils.data.DataLoader(X, batch_size=64)
+        scaler = torch.amp.GradScaler("cpu")
+        for epoch in range(6):
+            for x in loader:
+                optimizer.zero_grad()
+                loss = net(x).mean() * (float("inf") if epoch in (0, 4, 5) else 1.0)
+                scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()
+    """,
+    "accumulation with Accelerate": """
+        accelerate = pytest.importorskip("accelerate")
+        accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=4)
+        net, optimizer = accelerator.prepare(net, optimizer)
+        for batch in range(10):
+            with accelerator.accumulate(net):
+                optimizer.zero_grad(); accelerator.backward(net(X).mean()); optimizer.step()
+    """,
     "the end of autolog": """
         try:
             for epoch in range(10):
@@ -344,6 +574,27 @@ def test_only_the_failed_training_of_a_search_is_failed(body: str, is_function: 
     """.replace("BODY", body.format(""))
     rows = run_script(script(text, is_function=is_function), tmp_path)
     assert [row[0] for row in rows] == ["FINISHED", "FAILED", "FINISHED"]
+
+
+def test_an_exception_that_was_kept_before_does_not_fail_the_next_training_at_its_place(tmp_path: Path):
+    text = """
+        errors = []
+        for lr in (0.1, 0.2, 0.3):
+            net = torch.nn.Linear(4, 1)
+            optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+            try:
+                for epoch in range(10):
+                    STEP
+                    if lr == 0.1 and epoch == 2:
+                        raise ValueError("too large")
+                    if epoch == 5:
+                        break
+            except ValueError as error:
+                errors.append(error)
+    """
+    first, *later = [row[0] for row in run_script(script(text), tmp_path)]
+    assert later == ["FINISHED", "FINISHED"]
+    assert first == ("FAILED" if IS_MONITORED else "FINISHED")
 
 
 def test_loops_at_one_place_are_distinguished_by_their_items(tmp_path: Path):

@@ -26,6 +26,8 @@ from provml.recording.frames import CallTracker, ForeignLoop, LoopPosition, is_c
 
 LIBRARIES = ("torch", "provml", "accelerate", "apex", "deepspeed", "lightning", "lightning_fabric")
 """Packages whose functions are not the user's."""
+WRAPPERS = LIBRARIES[2:]
+"""Those of them whose optimizers may leave a step out."""
 FRAMEWORKS = ("keras", "lightning.pytorch", "pytorch_lightning", "transformers.trainer", "provml.capture.torch")
 """Modules that record their trainings themselves."""
 IN_EVALUATION_MODE, WITHOUT_GRADIENTS = "network in evaluation mode", "losses without gradients"
@@ -280,6 +282,10 @@ class Observer:
         source = self._passes.get(iterator)
         if source is not None:
             source.is_over = True
+            training = self._training_pass
+            is_of_training = training is not None and source.loader is training.loader
+            if is_of_training and source is not self._noted_pass and self._is_grad_enabled():
+                self._position.forget_items()  # a pass without a step
             if self._phase is not None and self._phase.source is source:
                 self._phase.ended = now()
 
@@ -483,7 +489,7 @@ class Observer:
             if source is not None and capture is not None and not capture.setup.loaders:
                 capture.use_loader(source.loader)  # the first step had no batch of a loader
             loops = 2 if source is not None else 1  # over the epochs and batches, or over the steps
-            self._position.note(loops, may_skip=loops == 1 and self._scaler is not None)
+            self._position.note(loops, may_skip=self._scaler is not None, wrappers=WRAPPERS)
         if self._capture is None or self._capture.timeline.rule != LOADER:
             self._calls.on_action()
 
