@@ -15,14 +15,17 @@ from provml.recording import energy
 from provml.recording.energy import Amount, Counters, chosen_mode, make_meter
 
 SCRIPT = """
-import socket, sys
+import socket, sys, time
 calls = []
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = lambda *arguments: calls.append(arguments)
 import provml
 with provml.record("flowers", model="net", home=sys.argv[1], energy="codecarbon", country="DEU", strict=True) as run:
     with run.training(rate=0.1) as training:
         for epoch in training.epochs(2):
-            epoch.measured(loss=sum(range(100_000)))
+            begin = time.perf_counter()
+            while time.perf_counter() - begin < 0.5:  # the model needs some load of the processor
+                loss = sum(range(100_000))
+            epoch.measured(loss=loss)
 assert not calls, calls
 """
 
