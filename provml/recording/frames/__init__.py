@@ -30,7 +30,7 @@ from provml.recording.frames._callers import (
 from provml.recording.frames._caught import watch_exceptions
 from provml.recording.frames._exceptions import known_exceptions, raised_in_method, raised_in_package
 from provml.recording.frames._loops import ForeignLoop, InspectedLoop, Loop, LoopIterable, TracedLoop
-from provml.recording.frames._position import CallTracker, LoopPosition
+from provml.recording.frames._position import CallTracker, CodePlace, LoopPosition, caller_places
 from provml.recording.frames._support import BYTECODE_VERSIONS, SWITCH, is_enabled, knows_bytecode
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "SWITCH",
     "CallTracker",
     "Caller",
+    "CodePlace",
     "ForeignLoop",
     "InspectedLoop",
     "Loop",
@@ -46,6 +47,7 @@ __all__ = [
     "TracedLoop",
     "caller_arguments",
     "caller_offsets",
+    "caller_places",
     "callers",
     "is_called_by_interpreter",
     "is_called_by_script",

@@ -73,11 +73,6 @@ def loops_around(code: CodeType, offset: int) -> tuple[CodeLoop, ...]:
     return tuple(loop for loop in loops_in(code) if start in loop.offsets)
 
 
-def share_loop(code: CodeType, first: int, second: int) -> bool:
-    """Return whether two bytecode offsets are in one loop."""
-    return not set(loops_around(code, first)).isdisjoint(loops_around(code, second))
-
-
 def _reached(starts: Iterable[int], following: Mapping[int, list[int]], ends: Iterable[int]) -> set[int]:
     """Return the offsets that are reached from some, without going on from the ends."""
     pending, reached = list(starts), set(ends)

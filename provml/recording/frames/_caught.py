@@ -57,10 +57,12 @@ class Place(NamedTuple):
     identity: int
     code: CodeType
     offset: int
+    outer_loops: frozenset[CodeLoop]
+    """Loops that make several trainings."""
 
     def loop_around(self, raised_at: int | None = None) -> CodeLoop | None:
         """Return the innermost loop around the steps, and around another instruction of the frame."""
-        loops = loops_around(self.code, self.offset)
+        loops = tuple(loop for loop in loops_around(self.code, self.offset) if loop not in self.outer_loops)
         if raised_at is not None:
             others = set(loops_around(self.code, raised_at))
             loops = tuple(loop for loop in loops if loop in others)
@@ -148,7 +150,7 @@ class MonitorWatch:
     def watch(self, loss: Any) -> None:
         """Do nothing: all exceptions are reported."""
 
-    def note(self, frame: FrameType | None, uncounted: int) -> None:
+    def note(self, frame: FrameType | None, uncounted: int, outer_loops: frozenset[CodeLoop]) -> None:
         """Do nothing."""
 
     def forget(self) -> None:
@@ -232,12 +234,12 @@ class TraceWatch:
         """Watch the loss of a step, to which a variable of the function refers."""
         self._loss = weakref.ref(loss, self._on_delete)
 
-    def note(self, frame: FrameType | None, uncounted: int) -> None:
+    def note(self, frame: FrameType | None, uncounted: int, outer_loops: frozenset[CodeLoop]) -> None:
         """Note the loops of a frame that makes a step, see `CountedLoops`; None if steps may be left out."""
         if frame is None:
             self._counted.forget()
         else:
-            self._counted.note(frame, uncounted)
+            self._counted.note(frame, uncounted, outer_loops)
 
     def forget(self) -> None:
         """Note that an iteration may have made no step."""
@@ -263,7 +265,7 @@ class TraceWatch:
         """Return whether an exception that a frame caught was raised in the loop, not after it."""
         if id(frame) == place.identity or self._counted.was_left_by_exception():
             return True
-        loops = loops_around(place.code, place.offset)
+        loops = [loop for loop in loops_around(place.code, place.offset) if loop not in place.outer_loops]
         return bool(loops) and only_returns_after(place.code, loops[-1])
 
     def caught(self, since: float) -> ExceptionSummary | None:

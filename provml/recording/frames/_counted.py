@@ -100,8 +100,8 @@ class CountedLoops:
         self._irregular: set[int] = set()
         """The begins of loops that left an item out, or whose range has changed."""
 
-    def note(self, frame: FrameType, uncounted: int) -> None:
-        """Note the loops of a frame that makes a step, without the innermost `uncounted` ones."""
+    def note(self, frame: FrameType, uncounted: int, outer_loops: Collection[CodeLoop] = ()) -> None:
+        """Note the loops of a frame that makes a step, without the innermost `uncounted` ones, and the outer loops."""
         code, offset = frame.f_code, instruction_start(frame.f_code, frame.f_lasti)
         before = {state.loop.begin: state for state in self._states} if self._frame == (id(frame), code) else {}
         self.forget()
@@ -114,7 +114,7 @@ class CountedLoops:
         names: tuple[str, ...] = ()
         has_changed = False  # the range of an inner loop: it may be empty in a later iteration
         for number, loop in enumerate(loops_around(code, offset)):
-            if number >= uncounted:
+            if number >= uncounted and loop not in outer_loops:
                 counted = counted_loop(code, loop, step, names) if is_certain else None
                 items, item = range(0), None
                 if counted is not None:

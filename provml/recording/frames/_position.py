@@ -9,11 +9,11 @@ from typing import Any
 
 from provml.recording.exit_status import ExceptionSummary
 from provml.recording.frames._bytecode import (
+    CodeLoop,
     always_passes,
     earliest_offset,
     instruction_start,
     loops_around,
-    share_loop,
 )
 from provml.recording.frames._callers import MAX_CALLERS
 from provml.recording.frames._caught import Place, Watch
@@ -58,6 +58,26 @@ class CallTracker:
         self._is_over = frame is None or frame.f_lasti < earliest_offset(frame.f_code, self._offset)
 
 
+CodePlace = tuple[int, CodeType, int]
+"""The identity of a frame, its code, and a bytecode offset."""
+
+
+def caller_places(*libraries: str) -> list[CodePlace]:
+    """Return where the callers outside of some libraries are, up to the script or the cell of a notebook."""
+    frame: FrameType | None = sys._getframe(1) if is_enabled() else None
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in libraries:
+        frame = frame.f_back
+    return _places(frame)
+
+
+def _places(frame: FrameType | None) -> list[CodePlace]:
+    places: list[CodePlace] = []
+    while frame is not None and len(places) < MAX_CALLERS:
+        places.append((id(frame), frame.f_code, frame.f_lasti))
+        frame = frame.f_back if not frame.f_code.co_name.startswith("<") else None
+    return places
+
+
 class LoopPosition:
     """The innermost frame that made all steps of a training, and where it made the last one that was noted.
 
@@ -65,13 +85,20 @@ class LoopPosition:
     kept, only identities and code.
     """
 
-    def __init__(self, *libraries: str) -> None:
+    def __init__(self, *libraries: str, begin: Collection[CodePlace] = ()) -> None:
+        """`begin` are the places at which the optimizer was made: a loop around one of them makes several trainings."""
         self._libraries = libraries
-        self._callers: list[tuple[int, CodeType, int]] = []
+        self._begin = begin
+        self._callers: list[CodePlace] = []
         self._watch = Watch(self._place) if knows_bytecode() else None
 
     def _place(self) -> Place | None:
-        return Place(*self._callers[0]) if self._callers else None
+        return Place(*self._callers[0], self._outer_loops(*self._callers[0])) if self._callers else None
+
+    def _outer_loops(self, identity: int, code: CodeType, offset: int) -> frozenset[CodeLoop]:
+        """Return the loops around the steps that make several trainings, such as one over folds."""
+        begins = [begin for frame, other, begin in self._begin if frame == identity and other is code]
+        return frozenset(loop for begin in begins for loop in loops_around(code, begin))
 
     def watch(self, loss: Any) -> None:
         """Watch the loss of a step: when it is deleted may show an exception."""
@@ -96,11 +123,8 @@ class LoopPosition:
                 break
             may_skip = may_skip or package in wrappers
             frame = frame.f_back
-        callers: list[tuple[int, CodeType, int]] = []
+        callers = _places(frame)
         innermost, uncounted = frame, loops - 1
-        while frame is not None and len(callers) < MAX_CALLERS:
-            callers.append((id(frame), frame.f_code, frame.f_lasti))
-            frame = frame.f_back if not frame.f_code.co_name.startswith("<") else None
         if self._callers:
             before = {identity: (code, offset) for identity, code, offset in self._callers}
             common = []
@@ -120,7 +144,7 @@ class LoopPosition:
                 begin = around[-1].begin if around else instruction_start(code, offset)
                 may_skip = may_skip or uncounted < 0 or not always_passes(code, begin)
                 innermost = innermost.f_back
-            self._watch.note(None if may_skip else innermost, uncounted)
+            self._watch.note(None if may_skip else innermost, uncounted, self._outer_loops(*callers[0]))
 
     def forget_items(self) -> None:
         """Note that an iteration of the loops may have made no step."""
@@ -137,7 +161,9 @@ class LoopPosition:
         while exception is not None and id(exception) not in checked:  # contexts may form a cycle
             checked.add(id(exception))
             raised_at = traceback_offsets(exception).get(identity)
-            if raised_at is not None and (raised_at == offset or share_loop(code, offset, raised_at)):
-                return True
+            if raised_at is not None:
+                loops = {*loops_around(code, offset)} & {*loops_around(code, raised_at)}
+                if raised_at == offset or not loops <= self._outer_loops(identity, code, offset):
+                    return True
             exception = exception.__context__
         return False

@@ -669,3 +669,37 @@ def test_no_tensor_of_a_step_lives_longer_than_without_autolog(tmp_path: Path):
     """
     [(status, _, _)] = run_script(script(text), tmp_path)
     assert status == "FINISHED"
+
+
+FOLDS = """
+    try:
+        for fold in range(5):
+            net = torch.nn.Linear(4, 1)
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            for epoch in range(3):
+                STEP
+            if fold == 1:
+                raise ValueError("no report")
+    except ValueError:
+        pass
+"""
+
+
+@PLACES
+@pytest.mark.parametrize("text", [FOLDS, FOLDS.replace("except ValueError", "finally")], ids=["caught", "not caught"])
+def test_an_exception_between_two_folds_fails_no_training(text: str, is_function: bool, tmp_path: Path):
+    if "finally" in text:
+        with pytest.raises(ValueError, match="no report"):
+            run_script(script(text, is_function=is_function), tmp_path)
+        with provml.open(tmp_path) as store:
+            rows = ask(store, TRAININGS)
+    else:
+        rows = run_script(script(text, is_function=is_function), tmp_path)
+    assert [row[0] for row in rows] == ["FINISHED", "FINISHED"]
+
+
+@PLACES
+def test_an_exception_in_the_loop_of_a_fold_fails_its_training(is_function: bool, tmp_path: Path):
+    text = FOLDS.replace("if fold == 1:\n", "    if fold == 1 and epoch == 1:\n    ")
+    rows = run_script(script(text, is_function=is_function), tmp_path)
+    assert [row[0] for row in rows] == ["FINISHED", "FAILED"]

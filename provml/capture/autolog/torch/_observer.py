@@ -22,7 +22,7 @@ from provml.capture.autolog.torch._losses import Mirror
 from provml.capture.autolog.torch._networks import find_network
 from provml.capture.autolog.torch._steady import MAX_MISSES, SteadyLoop
 from provml.recording.context import CONTEXT
-from provml.recording.frames import CallTracker, ForeignLoop, LoopPosition, is_called_from
+from provml.recording.frames import CallTracker, CodePlace, ForeignLoop, LoopPosition, caller_places, is_called_from
 
 LIBRARIES = ("torch", "provml", "accelerate", "apex", "deepspeed", "lightning", "lightning_fabric")
 """Packages whose functions are not the user's."""
@@ -53,6 +53,8 @@ class Observer:
         self._optimizer_count = 0
         self._serials: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         """Optimizers by the order of their construction, from 1."""
+        self._made_at: weakref.WeakKeyDictionary[Any, list[CodePlace]] = weakref.WeakKeyDictionary()
+        """Where the script made each optimizer."""
         self._schedulers: list[weakref.ref[Any]] = []
         self.steady = SteadyLoop(self.hand_on_steady)
         self.mirrors: dict[int, Mirror] = {}
@@ -203,6 +205,7 @@ class Observer:
         self.leave_steady()
         self._optimizer_count += 1
         self._serials[optimizer] = self._optimizer_count
+        self._made_at[optimizer] = caller_places(*LIBRARIES)
         self._numbers.pop(id(optimizer), None)  # of an optimizer that is gone
         self._add_mirror(optimizer)
 
@@ -597,7 +600,8 @@ class Observer:
             capture.conclude()
         self._end_row()
         self._numbers, self._capture, self._is_by_hand = {id(optimizer): 0}, None, False
-        self._position, self._noted_pass, self.whole_losses = LoopPosition(*LIBRARIES), None, set()
+        self._position = LoopPosition(*LIBRARIES, begin=self._made_at.get(optimizer, ()))
+        self._noted_pass, self.whole_losses = None, set()
         source = self._training_pass
         self._began = source.began if source is not None and source.began >= self._previous_end else now()
         self._previous_end, self._setup, self._last_serial = self._began, Setup(), self._optimizer_count
